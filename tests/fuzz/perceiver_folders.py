@@ -56,7 +56,7 @@ def use(world: World, data: bytes) -> None:
     model = open_model(ROLES[kind], f"hf:{folder}")  # type: ignore[arg-type]
     image = Image.new("RGB", (96, 80), "tan")
     if kind == "vilt":
-        model.answer([image], ["is this image real or fake?"])
+        model.ask([image], ["is this image real or fake?"], model._answers[:1])
     elif kind == "grounding_dino":
         model.detect([image], "person", box_threshold=0.35, text_threshold=0.25)
     elif kind == "dinov2":

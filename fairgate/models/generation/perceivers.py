@@ -3,8 +3,9 @@ what all models share that perceive: the device, counts of forward passes, check
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -59,38 +60,28 @@ def device_of(name: str) -> checkpoints.Device:
 
 
 class FolderPerceiver(Perceiver):
-    """A model of transformers with its processor."""
+    """A model of transformers in a folder."""
 
-    kinds: ClassVar[Mapping[str, tuple[str, str]]]
-    """model_type of config.json -> names of the model's class and of its processor's."""
+    kinds: ClassVar[tuple[str, ...]]
+    """model_type of config.json."""
     use: ClassVar[str]
     """What is done with such models, for messages: "detect with"."""
     reads_text: ClassVar[bool] = True
 
-    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, model: Any, processor: Any) -> None:
-        super().__init__(uri, fingerprint, device)
-        self._model, self._processor = model.to(device.name), processor
+    def __init__(self, uri: str, found: checkpoints.TransformersFolder, device: checkpoints.Device) -> None:
+        super().__init__(uri, found.fingerprint, device)
+        self._load(found)
+
+    @abstractmethod
+    def _load(self, found: checkpoints.TransformersFolder) -> None:
+        """Load the model and what prepares its inputs. Raises ModelError."""
 
     @classmethod
     def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
         """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
-        import transformers
-
         where, folder = device_of(device), checkpoints.model_folder(address, base)
-        found = checkpoints.find_folder(folder, tuple(cls.kinds), use=cls.use, tokenizer=cls.reads_text, pickled=True)
-        model_class, processor_class = (getattr(transformers, name, None) for name in cls.kinds[found.kind])
-        if model_class is None or processor_class is None:
-            raise checkpoints.not_known(found)
-        cls.require_usable(found)
-        model = checkpoints.load_model(model_class, found)
-        with checkpoints.loading(found) as path:
-            processor = processor_class.from_pretrained(path, **checkpoints.LOCAL)
-        found.files.require_unchanged()
-        return cls(uri, found.fingerprint, where, model, processor)
-
-    @classmethod
-    def require_usable(cls, found: checkpoints.TransformersFolder) -> None:
-        """Raises ModelError for a folder that is not to be loaded, by its config."""
+        found = checkpoints.find_folder(folder, cls.kinds, use=cls.use, tokenizer=cls.reads_text, pickled=True)
+        return cls(uri, found, where)
 
 
 class ViltVQA(FolderPerceiver):
@@ -102,12 +93,13 @@ class ViltVQA(FolderPerceiver):
     questions about an image are one batch: the image is prepared once. `spent` counts "vilt".
     """
 
-    kinds: ClassVar = {"vilt": ("ViltForQuestionAnswering", "ViltProcessor")}
+    kinds = ("vilt",)
     use = "answer questions with"
 
-    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, model: Any, processor: Any) -> None:
-        super().__init__(uri, fingerprint, device, model, processor)
-        labels = model.config.id2label
+    def _load(self, found: checkpoints.TransformersFolder) -> None:
+        name = "ViltForQuestionAnswering"
+        self._model, self._images, self._texts = checkpoints.load_parts(name, found, self._device)
+        labels = self._model.config.id2label
         self._answers = [str(labels[number]) for number in sorted(labels)]
 
     def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> Probabilities:
@@ -123,21 +115,12 @@ class ViltVQA(FolderPerceiver):
                     remedy=did_you_mean(answer, self._answers) or "choose one that its config.json lists (id2label)",
                 )
         wanted = [self._answers.index(answer) for answer in answers]
-        chosen: Probabilities = self._probabilities(images, questions)[:, :, wanted]
-        return chosen
-
-    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
-        """The likeliest answer to each question about each image."""
-        best = self._probabilities(images, questions).argmax(axis=2)
-        return [[self._answers[position] for position in row] for row in best]
-
-    def _probabilities(self, images: Sequence[Image], questions: Sequence[str]) -> Probabilities:
-        found = np.empty((len(images), len(questions), len(self._answers)))
+        found = np.empty((len(images), len(questions), len(answers)))
         if not found.size:
             return found
         pictures, tokens = [image.convert("RGB") for image in images], self._tokens(list(questions))
         with self._running("answer questions"):
-            for group, prepared in grouped(self._processor.image_processor, pictures, self.uri):
+            for group, prepared in grouped(self._images, pictures, self.uri):
                 inputs = {name: prepared[name].repeat_interleave(len(questions), dim=0) for name in _PIXELS}
                 inputs |= {name: value.repeat(len(group), 1) for name, value in tokens.items()}
                 moved = {name: value.to(self._device.name) for name, value in inputs.items()}
@@ -148,14 +131,14 @@ class ViltVQA(FolderPerceiver):
                 answered = torch.sigmoid(logits.double()).cpu().numpy()
                 if np.isnan(answered).any():
                     raise self._diverged()
-                found[group] = answered.reshape(len(group), len(questions), -1)
+                found[group] = answered[:, wanted].reshape(len(group), len(questions), -1)
         self.spent["vilt"] += len(images) * len(questions)
         return found
 
     def _tokens(self, questions: list[str]) -> dict[str, torch.Tensor]:
         """Questions as tensors, padded to one length. Raises ModelError for one that the model cannot read."""
         with self._running("read the text"):
-            tokens = self._processor.tokenizer(questions, padding=True, return_tensors="pt")
+            tokens = self._texts(questions, padding=True, return_tensors="pt")
         limit = self._model.config.max_position_embeddings
         if tokens["input_ids"].shape[1] > limit:
             raise ModelError(
@@ -166,20 +149,15 @@ class ViltVQA(FolderPerceiver):
         return dict(tokens)
 
 
-class GroundingDino(Perceiver):
+class GroundingDino(FolderPerceiver):
     """Grounding DINO (Liu et al. 2023), as the gate's family `detector:` runs it: boxes of what a text names. Paper 1
     detects "person" at 0.35 and 0.25. `spent` counts "grounding_dino", once per image."""
 
-    def __init__(self, uri: str, fingerprint: str, device: checkpoints.Device, engine: DetectorEngine) -> None:
-        super().__init__(uri, fingerprint, device)
-        self.engine = engine
+    kinds = ("grounding-dino",)
+    use = "find boxes with"
 
-    @classmethod
-    def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
-        """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
-        where, folder = device_of(device), checkpoints.model_folder(address, base)
-        found = checkpoints.find_folder(folder, ("grounding-dino",), use="find boxes with", pickled=True)
-        return cls(uri, found.fingerprint, where, DetectorEngine(found, where))
+    def _load(self, found: checkpoints.TransformersFolder) -> None:
+        self.engine = DetectorEngine(found, self._device)
 
     def detect(
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
@@ -223,17 +201,14 @@ class Sam(FolderPerceiver):
     `spent` counts "sam", once per image.
     """
 
-    kinds: ClassVar = {  # published SAM 2 folders are of the video model, whose image half is used
-        "sam": ("SamModel", "SamProcessor"),
-        "sam2": ("Sam2Model", "Sam2Processor"),
-        "sam2_video": ("Sam2Model", "Sam2Processor"),
-    }
+    kinds = ("sam", "sam2", "sam2_video")  # published SAM 2 folders are of the video model, whose image half is used
     use = "segment with"
     reads_text = False
 
-    @classmethod
-    def require_usable(cls, found: checkpoints.TransformersFolder) -> None:
+    def _load(self, found: checkpoints.TransformersFolder) -> None:
         """Raises ModelError for a config whose grid of positions would fill the memory."""
+        import transformers
+
         prompts = found.config.get("prompt_encoder_config")
         sides = [prompts.get(name, 1) if isinstance(prompts, dict) else 1 for name in ("image_size", "patch_size")]
         whole = all(isinstance(side, int) and side > 0 for side in sides)
@@ -243,6 +218,11 @@ class Sam(FolderPerceiver):
                 where=str(found.path / "config.json"),
                 remedy="check 'prompt_encoder_config': published models have 64",
             )
+        name = "Sam" if found.kind == "sam" else "Sam2"
+        parts = checkpoints.load_parts(f"{name}Model", found, self._device, images=False, texts=False)
+        self._model, processor_class = parts[0], getattr(transformers, f"{name}Processor")
+        with checkpoints.loading(found) as path:
+            self._processor = processor_class.from_pretrained(path, **checkpoints.LOCAL)
 
     def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
         """A mask per image, (height, width) of the image itself, True inside. One box per image, in its pixels."""

@@ -122,9 +122,6 @@ class VQAModel(BuildModel, Protocol):
         Raises ModelError for an answer that is not among the model's.
         """
 
-    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
-        """The likeliest answer to each question about each image."""
-
 
 class Detector(BuildModel, Protocol):
     """Boxes of what a text names (GroundingDINO)."""

@@ -64,11 +64,11 @@ def test_ranking_by_real_is_ranking_by_its_logit(perceivers: dict[str, Path]) ->
 def test_answers_follow_the_configs_labels(folder: Path) -> None:
     set_head(folder, 0.0, 2.0, 1.0, -1.0, -2.0)
     asker = open_model("asker", "hf:vilt", base=folder.parent)
-    assert asker.answer([portrait(1)], QUESTIONS) == [["no", "no", "no"]]
     np.testing.assert_allclose(asker.ask([portrait(1)], QUESTIONS[:1], ["yes", "no"]), [[[0.5, 0.880797]]], atol=1e-6)
     turned = dict(zip(map(str, range(5)), reversed(ANSWERS), strict=True))
     edit(folder / "config.json", id2label=turned, label2id={label: int(number) for number, label in turned.items()})
-    assert open_model("asker", f"hf:{folder}").answer([portrait(1)], QUESTIONS[:1]) == [["fake"]]
+    asker = open_model("asker", f"hf:{folder}")
+    np.testing.assert_allclose(asker.ask([portrait(1)], QUESTIONS[:1], ["fake"]), [[[0.880797]]], atol=1e-6)
 
 
 def test_the_same_bits_come_again_and_the_callers_random_state_stays(perceivers: dict[str, Path]) -> None:
@@ -87,8 +87,8 @@ def test_what_cannot_be_asked_or_answered_is_an_error(perceivers: dict[str, Path
         asker.ask([portrait(1)], QUESTIONS, ["fakes"])
     assert "did you mean 'fake'" in str(caught.value.remedy)
     with pytest.raises(ModelError, match="longer than the 24 tokens"):
-        asker.answer([portrait(1)], ["is this a doctor " * 9])
-    assert asker.answer([], QUESTIONS) == []
+        asker.ask([portrait(1)], ["is this a doctor " * 9], ["yes"])
+    assert asker.ask([], QUESTIONS, ["yes"]).shape == (0, len(QUESTIONS), 1)
     assert asker.ask([portrait(1)], [], ["yes"]).shape == (1, 0, 1)
 
 
@@ -152,7 +152,7 @@ def test_settings_that_would_enlarge_every_picture_without_end_are_refused(
 ) -> None:
     edit(folder / "processor_config.json", image_processor={"size": {"shortest_edge": 2200}, "size_divisor": 16})
     with pytest.raises(ModelError, match=r"a picture of 2,\d+ x 2,\d+ pixels"):
-        open_model("asker", f"hf:{folder}").answer([portrait(1)], QUESTIONS)
+        open_model("asker", f"hf:{folder}").ask([portrait(1)], QUESTIONS, ["yes"])
     dino = Path(shutil.copytree(perceivers["dinov2"], tmp_path / "dinov2"))
     edit(dino / "preprocessor_config.json", size={"shortest_edge": 2100}, crop_size={"height": 2100, "width": 2100})
     with pytest.raises(ModelError, match="a picture of 2,100 x 2,100 pixels"):
@@ -166,4 +166,4 @@ def test_numbers_that_overflow_are_an_error_and_never_an_answer(folder: Path) ->
     weights["vilt.layernorm.weight"] = torch.full((32,), 3e38)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="answered with NaN"):
-        open_model("asker", f"hf:{folder}").answer([portrait(1)], QUESTIONS)
+        open_model("asker", f"hf:{folder}").ask([portrait(1)], QUESTIONS, ["yes"])
