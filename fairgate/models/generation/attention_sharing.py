@@ -19,13 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import accumulate
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
+from diffusers.models.attention_processor import AttnProcessor2_0
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
 from fairgate.ground.errors import ModelError
 
@@ -64,7 +64,7 @@ class SharedAttention:
     """A diffusers attention processor that shares what `Sharing` says, and is stock attention otherwise."""
 
     def __init__(self, sharing: Sharing) -> None:
-        self.sharing = sharing
+        self.sharing, self._stock = sharing, AttnProcessor2_0()
 
     def __call__(
         self,
@@ -74,39 +74,38 @@ class SharedAttention:
         attention_mask: Tensor | None = None,
     ) -> Tensor:
         """One layer; shapes as diffusers' `AttnProcessor2_0`: (rows, tokens, features)."""
+        sharing, context = self.sharing, encoder_hidden_states
+        kind: Mode = "self" if context is None else "cross"
+        if not sharing.groups or kind != sharing.mode:
+            return cast(Tensor, self._stock(attn, hidden_states, context, attention_mask))
         if attention_mask is not None:
             raise ModelError(
                 "attention sharing does not take attention masks, and a layer was given one.",
                 remedy="use captions of one length, without an `encoder_attention_mask`",
             )
-        kind: Mode = "self" if encoder_hidden_states is None else "cross"
-        context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
-        if self.sharing.groups and kind == self.sharing.mode:
-            seen = self._shared(attn, hidden_states, context)
-        else:
-            seen = _stock(attn, hidden_states, context)
+        members = len(hidden_states) // sharing.groups
+        free = sharing.free * members
+        ours = hidden_states[free:]
+        seen = self._shared(attn, ours, ours if context is None else context[free:], members)
         for layer in attn.to_out:
             seen = layer(seen)
         if attn.residual_connection:
-            seen = seen + hidden_states
-        out: Tensor = seen / attn.rescale_output_factor
-        return out
+            seen = seen + ours
+        seen = seen / attn.rescale_output_factor
+        if context is None or not free:
+            return cast(Tensor, seen)
+        return torch.cat([self._stock(attn, hidden_states[:free], context[:free]), seen])
 
-    def _shared(self, attn: Any, hidden: Tensor, context: Tensor) -> Tensor:
-        sharing = self.sharing
-        members = len(hidden) // sharing.groups
-        free = sharing.free * members
-        ours, contexts = hidden[free:], context[free:]
+    def _shared(self, attn: Any, ours: Tensor, contexts: Tensor, members: int) -> Tensor:
+        sharing, groups = self.sharing, len(ours) // members
         base = self._base_member(attn, ours[::members], contexts[::members])
-        groups = sharing.groups - sharing.free
         values = torch.unflatten(_heads(attn, attn.to_v(contexts)), 0, (groups, -1))
         words = sharing.words if sharing.mode == "cross" else None
         seen = wide_product(base, values if words is None else by_words(words, values), attn.scale)
         if words is not None and words.keeps_own:
             query, key = (torch.unflatten(each, 0, (groups, -1)) for each in _project(attn, ours, contexts))
             seen = seen + own_words(words, query, key, values, attn.scale)
-        seen = _joined(seen.flatten(0, 1))
-        return torch.cat([_stock(attn, hidden[:free], context[:free]), seen]) if free else seen
+        return seen.flatten(0, 1).transpose(1, 2).flatten(2)
 
     def _base_member(self, attn: Any, bases: Tensor, contexts: Tensor) -> BaseMember:
         """Queries and keys of the base members: projected in the first chunk, remembered for the others."""
@@ -143,12 +142,6 @@ def shared_attention(unet: Any, mode: Mode) -> Iterator[Sharing]:
         unet.set_attn_processor(before)
 
 
-def _stock(attn: Any, hidden: Tensor, context: Tensor) -> Tensor:
-    query, key = _project(attn, hidden, context)
-    value = _heads(attn, attn.to_v(context))
-    return _joined(scaled_dot_product_attention(query, key, value, scale=attn.scale))
-
-
 def _project(attn: Any, hidden: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
     return _heads(attn, attn.to_q(hidden)), _heads(attn, attn.to_k(context))
 
@@ -156,11 +149,6 @@ def _project(attn: Any, hidden: Tensor, context: Tensor) -> tuple[Tensor, Tensor
 def _heads(attn: Any, projected: Tensor) -> Tensor:
     """(rows, tokens, heads * features) -> (rows, heads, tokens, features)"""
     return projected.reshape(*projected.shape[:2], attn.heads, -1).transpose(1, 2)
-
-
-def _joined(seen: Tensor) -> Tensor:
-    """(rows, heads, tokens, features) -> (rows, tokens, heads * features)"""
-    return seen.transpose(1, 2).flatten(2)
 
 
 @dataclass(frozen=True, slots=True)

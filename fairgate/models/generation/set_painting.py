@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairgate.ground.errors import DeviceError, ModelError
 from fairgate.models.generation.attention_sharing import Mode, Sharing, Words, align_tokens, shared_attention
-from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion
 from fairgate.models.generation.roles import Sampling
 
 ROWS = 48
@@ -179,10 +179,10 @@ class SetPainting:
 
     def _predict(self, latents: Tensor, time: Tensor, rows: Sequence[int], scales: Sequence[float] | None) -> Tensor:
         """One pass of the UNet over the rows, under guidance with their unconditional halves before them."""
-        wanted = _rows(self._conditioning, [row % len(self.captions) for row in rows])
+        wanted = self._conditioning.rows([row % len(self.captions) for row in rows])
         if scales is None:
             return self.parts.predict(latents, time, wanted)
-        empty = _rows(self._unconditional, [0] * len(rows))
+        empty = self._unconditional.rows([0] * len(rows))
         without, seen = self.parts.predict(torch.cat([latents, latents]), time, empty + wanted).chunk(2)
         return without + torch.tensor(scales, device=seen.device)[:, None, None, None] * (seen - without)
 
@@ -198,10 +198,6 @@ def _looks_back(scheduler: Any) -> bool:
     """Whether a step depends on what earlier steps saw (multistep solvers, second order), or cannot be begun at."""
     state = any(hasattr(scheduler, name) for name in ("model_outputs", "ets"))
     return state or scheduler.order != 1 or not hasattr(scheduler, "set_begin_index")
-
-
-def _rows(batch: Conditioning, rows: list[int]) -> Conditioning:
-    return Conditioning(batch.tokens[rows], None if batch.pooled is None else batch.pooled[rows])
 
 
 def _pieces(numbers: Sequence[int], members: int, rows: int) -> Iterator[tuple[Sequence[int], int, int]]:

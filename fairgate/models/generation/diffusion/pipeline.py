@@ -53,6 +53,9 @@ class Conditioning:
         parts = [part for part in (self.tokens, self.pooled) if part is not None]
         return np.concatenate([part.double().cpu().numpy().ravel() for part in parts])
 
+    def rows(self, rows: list[int]) -> Conditioning:
+        return Conditioning(self.tokens[rows], None if self.pooled is None else self.pooled[rows])
+
     def __add__(self, other: Conditioning) -> Conditioning:
         return joined([self, other])
 

@@ -9,9 +9,8 @@ strength of 1.0 little but the noise is left of a picture, and edits of one nois
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -73,7 +72,7 @@ class DenoisingErrors:
             )
         self.times = timesteps(samples, trained)
         self._signal = scheduler.alphas_cumprod.to(torch.float32)[self.times]
-        self._noises: OrderedDict[str, torch.Tensor] = OrderedDict()
+        self.noise = lru_cache(_SHOWN_NOISES)(self._noise)
         latent = model.latent_channels * (self.size // model.vae_factor) ** 2
         self._rows = max(1, _DENOISED_AT_ONCE[model.device.type] // latent)
 
@@ -87,16 +86,11 @@ class DenoisingErrors:
         pixels = torch.from_numpy(np.asarray(square, dtype=np.float32)).permute(2, 0, 1)[None] / 127.5 - 1
         return self.model.encode(pixels)
 
-    def noise(self, set_id: str) -> torch.Tensor:
+    def _noise(self, set_id: str) -> torch.Tensor:
         """Standard normal noise of a set, (samples, 4, h, w), drawn on the CPU."""
-        if set_id not in self._noises:
-            side = self.size // self.model.vae_factor
-            draws = torch.Generator().manual_seed(int(stream(0, "diffusion classifier", set_id).integers(2**63)))
-            shape = (self.samples, self.model.latent_channels, side, side)
-            self._noises[set_id] = torch.randn(shape, generator=draws)
-            if len(self._noises) > _SHOWN_NOISES:
-                self._noises.popitem(last=False)
-        return self._noises[set_id]
+        side = self.size // self.model.vae_factor
+        draws = torch.Generator().manual_seed(int(stream(0, "diffusion classifier", set_id).integers(2**63)))
+        return torch.randn((self.samples, self.model.latent_channels, side, side), generator=draws)
 
     def __call__(
         self,
@@ -130,15 +124,14 @@ class DenoisingErrors:
         jobs: Sequence[tuple[int, int, int]],
     ) -> Any:
         """Of one UNet batch of (image, sample, prompt): (jobs,)."""
-        images, samples, texts = (torch.tensor(part) for part in zip(*jobs, strict=True))
+        images, samples, _ = (torch.tensor(part) for part in zip(*jobs, strict=True))
+        texts = [text for _, _, text in jobs]
         device = self.model.device
         noise = torch.stack([noises[image][sample] for image, sample, _ in jobs]).to(device)
         signal = self._signal[samples].view(-1, 1, 1, 1).to(device)
         noised = signal.sqrt() * latents[images.to(latents.device)] + (1 - signal).sqrt() * noise
-        pooled = None if prompts.pooled is None else prompts.pooled[texts.to(device)]
-        shown = Conditioning(prompts.tokens[texts.to(device)], pooled)
         times = torch.from_numpy(self.times)[samples].to(device)
-        predicted = self._as_noise(self.model.predict(noised, times, shown), noised, signal)
+        predicted = self._as_noise(self.model.predict(noised, times, prompts.rows(texts)), noised, signal)
         return (predicted - noise).double().square().flatten(1).sum(dim=1).cpu().numpy()
 
     def _as_noise(self, predicted: torch.Tensor, noised: torch.Tensor, signal: torch.Tensor) -> torch.Tensor:
