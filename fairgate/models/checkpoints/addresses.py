@@ -124,8 +124,6 @@ _PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
 _PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32", "facebook/dino-vitb16")
 """Published without safetensors but in a pull request of the hub, whose ref may move."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHORT = re.compile(r"[0-9a-f]{7,39}")
-_MAX_REF_BYTES = 64
 
 
 def local_folder(address: str) -> Path | None:
@@ -229,20 +227,9 @@ def _cached(name: str) -> Path:
 
 
 def _commit_of(name: str, revision: str) -> str | None:
-    """The full commit of a branch, a tag or the first digits of a commit, if the cache knows it."""
-    cached = _cached(name)
-    with contextlib.suppress(OSError, ValueError):  # nothing of that name, or a name that no file has
-        if _SHORT.fullmatch(revision):
-            found = [path.name for path in (cached / "snapshots").glob(f"{revision}*")]
-            return found[0] if len(found) == 1 else None
-        refs = (cached / "refs").resolve()
-        ref = (refs / revision).resolve()  # an absolute revision, `..` and links may lead elsewhere
-        if not ref.is_relative_to(refs) or not ref.is_file():
-            return None
-        with ref.open("rb") as file:
-            text = file.read(_MAX_REF_BYTES).decode().strip()
-        if _COMMIT.fullmatch(text):
-            return text
+    """The full commit of a branch or a tag, if the cache knows it."""
+    with contextlib.suppress(ModelError):
+        return _snapshot(name, ModelError("no such revision"), revision=revision, local_files_only=True).name
     return None
 
 
@@ -272,8 +259,6 @@ def model_folder(address: str, base: Path) -> Path:
         where=f"hf:{name}{f'@{revision}' if revision else ''}",
         remedy=f"fetch it once, where there is a network: `{_command(name, revision)}`; or check the path",
     )
-    if ".." in (revision or "").split("/"):  # huggingface_hub would read a file of that path as a ref
-        raise missing
     return _snapshot(name, missing, revision=revision, local_files_only=True)
 
 
@@ -300,13 +285,15 @@ def named_files(name: str, files: Collection[str], base: Path, *, download: bool
     return found
 
 
-def _snapshot(name: str, missing: ModelError, **options: Any) -> Path:
+def _snapshot(name: str, missing: ModelError, *, revision: str | None = None, **options: Any) -> Path:
     """What the hub's cache holds of a model, links followed no further than its repository. Raises `missing`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    if {"", ".."} & set((revision or "main").split("/")):  # huggingface_hub would read a file of that path as a ref
+        raise missing
     try:
-        folder = Path(snapshot_download(name, **options))
+        folder = Path(snapshot_download(name, revision=revision, **options))
     except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
         raise missing from error
     require_folder(folder, within=folder.parent.parent)
