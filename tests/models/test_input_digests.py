@@ -155,7 +155,7 @@ def test_the_digests_of_a_folder_of_transformers(hf_clip: Path, tmp_path: Path, 
     first = scorer_of(folder, pictures)
     edit(folder / "preprocessor_config.json", lambda one: one.update(processor_class="Another"))
     assert scorer_of(folder, pictures).preprocessing == first.preprocessing
-    edit(folder / "config.json", lambda one: one.update(image_processor_type="BlipImageProcessor"))
+    edit(folder / "config.json", lambda one: one.update(image_processor_type="BitImageProcessor"))
     assert scorer_of(folder, pictures).preprocessing != first.preprocessing, "it counts where the processor names none"
     edit(folder / "config.json", lambda one: one.pop("image_processor_type"))
     edit(folder / "preprocessor_config.json", lambda one: one.update(image_mean=[0.1, 0.2, 0.3]))
