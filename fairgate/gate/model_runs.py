@@ -39,14 +39,14 @@ def open_model(
     uri, root = registered(uri, settings, prepared.root)[0], base or prepared.root
     common = _common(uri, prepared, settings, progress)
     source = prepared.source if views == 1 else models.Views(prepared.source, views)
-    return models.open_scorer(uri, source, base=root, allow_pickle=settings.allow_pickle, **common)
+    return models.open_scorer(uri, source, base=root, **common)
 
 
 def open_instrument(
     prepared: Prepared, settings: Settings, progress: Progress | None, uri: str, pictures: models.ImageSource
 ) -> models.Model:
     """A model by which a probe reads what judged ones make: of this repository, the same for the candidate and for all
-    that it is compared with. It may hold no pickled code, whatever the judged ones may.
+    that it is compared with.
 
     Raises ModelError for a file outside of the repository, and for a model behind a server.
     """

@@ -123,7 +123,6 @@ def settings_of(
     prepared: Prepared,
     *,
     ini: Callable[[str], str | None] = lambda _name: None,
-    allow_pickle: bool = False,
     **typed: str | None,
 ) -> suites.Settings:
     """The options of a run of a prepared suite, from what was typed: `model=`, `on_inconclusive=`, ... (None: nothing).
@@ -131,7 +130,7 @@ def settings_of(
     Raises SettingsError as `fairgate.suites.resolve` does, and for a cache inside of the repository.
     """
     options = {name.replace("_", "-"): value for name, value in typed.items()}
-    settings = suites.resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
+    settings = suites.resolve(prepared.loaded.suite, options, ini=ini)
     if settings.cache is not None:
         require_cache_outside(settings.cache, prepared.root)
     return settings

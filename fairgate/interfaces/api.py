@@ -129,7 +129,6 @@ def check(  # noqa: PLR0913 - the options of a command
     on_inconclusive: str | None = None,
     device: str | None = None,
     cache: Folder | None = None,
-    allow_pickle: bool = False,
 ) -> Run:
     """Judge a checkpoint by a suite of the repository at `root`, as `fairgate check SUITE` does.
 
@@ -154,7 +153,6 @@ def check(  # noqa: PLR0913 - the options of a command
         on_inconclusive=on_inconclusive,
         device=device,
         cache=None if cache is None else str(cache),
-        allow_pickle=allow_pickle,
     )
     prepared, settings = gate.hold(prepared, settings)
     evaluation = gate.publish(gate.evaluate(prepared, settings), prepared, settings)
@@ -171,10 +169,9 @@ def compare(
     k: int | None = None,
     device: str | None = None,
     cache: Folder | None = None,
-    allow_pickle: bool = False,
 ) -> Comparison:
     """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
-    run = comparison.AuditRun(Path(root).resolve(), device, None if cache is None else str(cache), allow_pickle)
+    run = comparison.AuditRun(Path(root).resolve(), device, None if cache is None else str(cache))
     options = comparison.AuditOptions(reference=tuple(reference), margin=margin, k=k)
     return Comparison(comparison.audit_suites([suite], models, options, run).audits[0])
 

@@ -330,7 +330,6 @@ class Request:
     source: ImageSource
     device: str | Device = "auto"
     cache: EmbeddingCache | None = None
-    allow_pickle: bool = False
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None

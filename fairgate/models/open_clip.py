@@ -66,16 +66,13 @@ class OpenClip:
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a checkpoint. Raises ModelError; loading waits until an embedding is needed."""
-        how: dict[str, Any] = {"allow_pickle": request.allow_pickle, "cache": request.cache}
-        return TwoTowers(checkpoint(request.uri, request.address, request.base, **how), request)
+        return TwoTowers(checkpoint(request.uri, request.address, request.base, request.cache), request)
 
 
-def checkpoint(
-    uri: str, address: str, base: Path, *, allow_pickle: bool = False, cache: EmbeddingCache | None = None
-) -> Checkpoint:
+def checkpoint(uri: str, address: str, base: Path, cache: EmbeddingCache | None = None) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if (named := _folder_in(address)) is not None:
-        return _of_folder(checkpoints.judged_folder(named, base), allow_pickle)
+        return _of_folder(checkpoints.judged_folder(named, base))
     plain, _, query = address.partition("?")
     architecture, at, weights = plain.partition("@")
     if not at or not architecture or not weights:
@@ -104,7 +101,7 @@ def checkpoint(
         checkpoints.require_outside(base)
         path = download(architecture, weights)
     files = {"weights": path, **_texts_of(config.get("text_cfg", {}), base, download=is_tag)}
-    return _checkpoint(architecture, config, pictures, files, allow_pickle)
+    return _checkpoint(architecture, config, pictures, files)
 
 
 def _is_file(weights: str) -> bool:
@@ -130,7 +127,7 @@ def _folder_in(address: str) -> str | None:
     return address if named is None and "/" in address.partition("@")[0] else named
 
 
-def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
+def _of_folder(folder: Path) -> Checkpoint:
     """A folder that was accepted."""
     if not (folder / CONFIG).is_file():
         raise ModelError(
@@ -151,18 +148,18 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         )
     checkpoints.require_closed_towers(config, str(folder / CONFIG))
     files = {"weights": _weights_in(folder), CONFIG: folder / CONFIG, **_texts_in(folder, config["text_cfg"])}
-    return _checkpoint(f"local-dir:{folder}", config, pictures, files, allow_pickle)
+    return _checkpoint(f"local-dir:{folder}", config, pictures, files)
 
 
 def _checkpoint(
-    shown: str, config: dict[str, Any], pictures: Mapping[str, Any], files: Mapping[str, Path], allow_pickle: bool
+    shown: str, config: dict[str, Any], pictures: Mapping[str, Any], files: Mapping[str, Path]
 ) -> Checkpoint:
     """The model, hashed and not loaded. `pictures` is how they are prepared, where that is not open_clip's default."""
-    checkpoints.require_weights(files["weights"], allow_pickle)
+    checkpoints.require_weights(files["weights"])
     _require_closed_configs(files)
     described = CONFIG in files  # by the folder's own config, else by one that open_clip ships
     adapter = checkpoints.taken_weights(files[CONFIG].parent if described else files["weights"])
-    parts = Parts(shown, config, pictures, HashedFiles.of(files), allow_pickle, adapter)
+    parts = Parts(shown, config, pictures, HashedFiles.of(files), adapter)
     named = {} if described else {"config": digest(config)}
     named |= {"adapter": adapter.files.fingerprint()} if adapter else {}
     of_file = f"architecture {digest(dict(pictures))}" if pictures else "architecture"

@@ -28,7 +28,7 @@ def load(parts: Parts, device: Device) -> Encoder:
     Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
     """
     weights = parts.files.paths["weights"]
-    state = checkpoints.read_state_dict(weights, allow_pickle=parts.allow_pickle)
+    state = checkpoints.read_state_dict(weights)
     checkpoints.require_finite(state, str(weights))
     draft, _ = _build(parts, device="meta")  # the shapes of a stranger's config, before memory is taken for them
     fitted = _as_open_clip(state, draft, str(weights))

@@ -35,7 +35,6 @@ class Parts:
     model: Mapping[str, Any]
     preprocessing: Mapping[str, Any]
     files: HashedFiles
-    allow_pickle: bool
     adapter: Adapter | None = None
 
     @contextlib.contextmanager

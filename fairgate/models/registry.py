@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
-from fairgate.ground.ci import in_ci
 from fairgate.ground.errors import FairgateError, ModelError, suggestion
 from fairgate.models.checkpoints import Device, home_of, resolve
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
@@ -46,7 +44,6 @@ def open_scorer(
     *,
     device: str | Device = "auto",
     cache: EmbeddingCache | None = None,
-    allow_pickle: bool = False,
     base: Path = Path(),
     progress: Progress | None = None,
     batch_size: int | None = None,
@@ -62,19 +59,11 @@ def open_scorer(
 
     def opened(named: str, over: ImageSource, known_as: str | None = None) -> Model:
         scheme, address = require_uri(named, base)
-        if allow_pickle and in_ci(os.environ):
-            raise ModelError(
-                "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
-                where=named,
-                remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
-            )
 
         def other(inner: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model:
             return opened(inner, source or over, known_as)
 
-        request = Request(
-            known_as or named, address, over, device, cache, allow_pickle, base, progress, batch_size, other, seed
-        )
+        request = Request(known_as or named, address, over, device, cache, base, progress, batch_size, other, seed)
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.ground.ci import event_default_branch, in_ci, target_branch
+from fairgate.ground.ci import event_default_branch, target_branch
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.ground.local_paths import require_local
 from fairgate.suites.options import OPTIONS, Option
@@ -26,7 +26,6 @@ class Settings:
     on_inconclusive: str
     device: str
     cache: Path | None
-    allow_pickle: bool = False
     leniency_is_the_suites: bool = False
     """Whether `on_inconclusive` comes from the suite, and not from the command line or the environment."""
     bases: tuple[str, ...] | None = None
@@ -45,12 +44,11 @@ def resolve(
     *,
     ini: Callable[[str], str | None] = lambda _name: None,
     environment: Mapping[str, str] | None = None,
-    allow_pickle: bool = False,
 ) -> Settings:
     """Resolve the options for a suite: command line, then environment, then suite file, then ini, then the default.
 
     `cli` maps option names to what was typed (None: nothing); `ini(name)` reads an ini twin. Raises SettingsError for a
-    value that is not one of an option's choices, for a missing model, and for pickles in CI.
+    value that is not one of an option's choices, and for a missing model.
     """
     env = os.environ if environment is None else environment
     in_suite = {"model": suite.model, "baseline": suite.baseline, "on-inconclusive": suite.on_inconclusive}
@@ -71,12 +69,6 @@ def resolve(
     model = value("model")
     if model is None:
         raise _no_model(suite)
-    if allow_pickle and in_ci(env):
-        raise SettingsError(
-            "--fairness-allow-pickle is refused in CI: a pickled checkpoint can run any code on the runner.",
-            where="--fairness-allow-pickle",
-            remedy="convert the checkpoint to safetensors",
-        )
     mlflow, wandb, cache, report = value("mlflow"), named("wandb"), value("cache"), value("report")
     return Settings(
         model=model,
@@ -87,7 +79,6 @@ def resolve(
         leniency_is_the_suites=bool(suite.on_inconclusive) and not named("on-inconclusive"),
         device=value("device") or "auto",
         cache=cache_folder(cache, env),
-        allow_pickle=allow_pickle,
         bases=named_bases(cli.get("base"), env),
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
         pull_request=target_branch(env) is not None,

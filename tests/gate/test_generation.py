@@ -277,7 +277,6 @@ def test_another_reader_than_the_pinned_one_gives_no_verdict(jobs: Path) -> None
 def test_the_reader_is_opened_by_the_rules_of_the_run_and_never_from_pickled_code(
     jobs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("CI", raising=False)  # where nobody may allow pickled code
     requests: dict[str, Request] = {}
 
     def noted(family: Family, request: Request) -> Any:
@@ -287,11 +286,10 @@ def test_the_reader_is_opened_by_the_rules_of_the_run_and_never_from_pickled_cod
     monkeypatch.setattr(Family, "open", noted)
     (jobs / "fairness_suites" / "jobs.yaml").write_text(SUITE, encoding="utf-8")
     prepared, typed = gate.prepare("jobs", jobs), {"mlflow": "off", "cache": "off", "device": "cpu"}
-    settings = resolve(prepared.loaded.suite, typed, environment={}, allow_pickle=True)
+    settings = resolve(prepared.loaded.suite, typed, environment={})
     gate.evaluate(prepared, settings, command="x")
     reader = requests["glance:well"]
-    assert (reader.base, reader.device, reader.allow_pickle) == (jobs, "cpu", False)
-    assert requests["painter:again"].allow_pickle
+    assert (reader.base, reader.device) == (jobs, "cpu")
 
 
 def test_a_probe_opens_no_instrument_from_outside_of_the_repository(

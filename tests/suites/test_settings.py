@@ -43,12 +43,6 @@ def test_a_value_outside_the_choices_is_refused_with_its_place(suite: Suite) -> 
     assert "did you mean 'cuda'" in str(caught.value.remedy)
 
 
-def test_pickles_are_refused_in_ci(suite: Suite) -> None:
-    assert resolve(suite, {}, environment={}, allow_pickle=True).allow_pickle
-    with pytest.raises(SettingsError, match="refused in CI"):
-        resolve(suite, {}, environment={"CI": "true"}, allow_pickle=True)
-
-
 def test_off_turns_mlflow_and_the_cache_off_and_the_default_cache_is_the_users(suite: Suite) -> None:
     off = resolve(suite, {"mlflow": "off", "cache": "off"}, environment={})
     assert (off.mlflow, off.cache, off.report) == (None, None, None)

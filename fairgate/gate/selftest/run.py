@@ -38,7 +38,6 @@ class SelfTestOptions:
     mlflow: str | None = None
     device: str | None = None
     cache: str | None = None
-    allow_pickle: bool = False
 
 
 def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _what: None) -> list[Finding]:
@@ -74,7 +73,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         try:
             prepared = gate.prepare(name, root)
             typed = {"device": options.device, "mlflow": options.mlflow, "cache": options.cache}
-            settings = gate.settings_of(prepared, ini=ini.get, allow_pickle=options.allow_pickle, **typed)
+            settings = gate.settings_of(prepared, ini=ini.get, **typed)
         except FairgateError as error:
             findings.append(of_error(f"suite {name}", error))
             continue

@@ -23,7 +23,7 @@ from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import options_of, print_table, progress_line, wide_console
 from fairgate.suites import OPTIONS
 
-_OPTIONS = frozenset(f"--{name}" for name in (*OPTIONS, "allow-pickle"))
+_OPTIONS = frozenset(f"--{name}" for name in OPTIONS)
 
 
 @options.of_every_gate

@@ -31,16 +31,13 @@ def doctor(
     mlflow: options.Mlflow = None,
     device: options.Device = None,
     cache: options.Cache = None,
-    allow_pickle: options.AllowPickle = False,
     root: options.Root = Path(),
 ) -> None:
     """Check everything that a gate run needs. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
 
     program = (sys.executable, "-P", "-m", __package__)
-    chosen = selftest.SelfTestOptions(
-        program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle
-    )
+    chosen = selftest.SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache)
     aside, console = Console(stderr=True), wide_console(120)
     with aside.status("fairgate doctor") as status:
 

@@ -30,7 +30,6 @@ Like = Annotated[
     list[str] | None,
     typer.Option(help="URI of a harmless checkpoint, such as another seed. Repeatable."),
 ]
-AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")]
 
 
 def _nearest_root(ctx: typer.Context, value: Path) -> Path:
@@ -77,7 +76,6 @@ def _of_every_gate(
     mlflow: Mlflow = None,
     wandb: Wandb = None,
     on_inconclusive: Annotated[str | None, of_gate("on-inconclusive")] = None,
-    allow_pickle: AllowPickle = False,
     root: Root = Path(),
 ) -> None:
     """What every command takes that gives a verdict."""

@@ -168,7 +168,6 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     workers: Annotated[int | None, typer.Option(help="Workers of ray (default: one per GPU, or core).")] = None,
     device: options.Device = None,
     cache: options.Cache = None,
-    allow_pickle: options.AllowPickle = False,
     root: options.Root = Path(),
 ) -> None:
     """Compare models on one suite or several. What was scored is cached: run it again to go on after an interruption.
@@ -176,7 +175,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     Exit code 0: compared (an audit judges nothing), 4: a suite or an option is wrong.
     """
     settings = comparison.AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
-    run = comparison.AuditRun(root.resolve(), device, cache, allow_pickle)
+    run = comparison.AuditRun(root.resolve(), device, cache)
     console, crew = wide_console(120), None if (engine, workers) == ("local", None) else (engine, workers)
     with progress_line() as progress:
         audits = comparison.audit_suites(suite, model, settings, run, workers=crew, progress=progress)
@@ -224,7 +223,6 @@ def power(
     report: Annotated[Path | None, typer.Option(help="Write power.json here.")] = None,
     device: options.Device = None,
     cache: options.Cache = None,
-    allow_pickle: options.AllowPickle = False,
     root: options.Root = Path(),
 ) -> None:
     """What a suite can decide: whether a harmless change passes each check, and which loss of a group fails it.
@@ -234,9 +232,7 @@ def power(
     from fairgate.studies.power import suite_power
 
     prepared = gate.prepare(suite, root.resolve())
-    settings = gate.settings_of(
-        prepared, model=model, baseline="none", device=device, cache=cache, mlflow="off", allow_pickle=allow_pickle
-    )
+    settings = gate.settings_of(prepared, model=model, baseline="none", device=device, cache=cache, mlflow="off")
     words = ["fairgate", "power", suite, "--model", settings.model]
     words += [word for uri in like or () for word in ("--like", uri)]
     with progress_line() as progress:

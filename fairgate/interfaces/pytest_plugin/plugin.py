@@ -38,11 +38,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         if option.in_ini:
             parser.addini(option.ini, option.help, default="")
     group.addoption(
-        "--fairness-allow-pickle",
-        action="store_true",
-        help="load checkpoints that can run code when opened; only for files of your own, refused in CI",
-    )
-    group.addoption(
         "--fairness-update-baseline",
         action="store_true",
         help="keep a run that passes as fairness_suites/baselines/SUITE/; needs a reason, refused in CI",

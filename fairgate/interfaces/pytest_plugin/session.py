@@ -114,7 +114,7 @@ class GateSession:
         """The options of this run, resolved for a suite."""
         option = self.config.getoption
         typed: dict[str, str | None] = {key: option(entry.flag) for key, entry in OPTIONS.items()}
-        settings = gate.settings_of(prepared, ini=self._ini, allow_pickle=option("fairness_allow_pickle"), **typed)
+        settings = gate.settings_of(prepared, ini=self._ini, **typed)
         if option("fairness_update_baseline") and gate.first_baseline(prepared, settings, typed["baseline"]):
             self.first_baselines.add(prepared.loaded.name)
             return replace(settings, baseline="none")

@@ -236,7 +236,7 @@ def _leads_into(folder: Path, link: Path) -> bool:
         return False
 
 
-def require_weights(path: Path, allow_pickle: bool = False) -> None:
+def require_weights(path: Path) -> None:
     """Raises ModelError for a weights file that is missing, empty, of an unknown kind, or cut short."""
     require_file(path)
     if path.suffix == ".safetensors":
@@ -247,7 +247,7 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
             raise damaged(path, str(error)) from error
     elif is_archive(path):
         require_uncompressed(path)
-    elif path.suffix not in PICKLED and not allow_pickle:
+    elif path.suffix not in PICKLED:
         raise ModelError(
             f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
             where=str(path),

@@ -39,21 +39,19 @@ _ROUNDS = 4  # a compiled model inside a distributed one inside a Lightning modu
 T = TypeVar("T")
 
 
-def read_state_dict(
-    path: Path, *, allow_pickle: bool = False, key: str | None = None, own: Collection[str] = ()
-) -> StateDict:
+def read_state_dict(path: Path, *, key: str | None = None, own: Collection[str] = ()) -> StateDict:
     """Tensors by name, on the CPU, out of a file that `files.require_weights` has accepted.
 
     Reads safetensors, a bare state dict, and what training writes (`{"epoch", "name", "state_dict", "optimizer"}`, with
     the prefixes that `without_prefixes` takes off, of which `own`, the model's names, decide one). With a
     `key`, the state dict under it (`state_dict_ema`). Raises ModelError for a file that would have to run pickled
-    code, unless `allow_pickle`, and for one that is damaged, holds no state dict, or several of one model.
+    code, and for one that is damaged, holds no state dict, or several of one model.
     """
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
         return _unwrapped(load_file(path), path, key, own)
-    return _unwrapped(_unpickled(path, allow_pickle), path, key, own)
+    return _unwrapped(_unpickled(path), path, key, own)
 
 
 def training_args(path: Path) -> dict[str, Any]:
@@ -71,13 +69,13 @@ def training_args(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _unpickled(path: Path, allow_pickle: bool = False, mapped: bool = False) -> Any:
+def _unpickled(path: Path, mapped: bool = False) -> Any:
     """What torch.save wrote. A training's arguments, a Namespace, are attributes alone: reading them runs nothing."""
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals([argparse.Namespace]):
             # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
             warnings.filterwarnings("ignore", "Detected pickle protocol|.*looks like a TorchScript", UserWarning)
-            return torch.load(path, map_location="cpu", weights_only=not allow_pickle, mmap=mapped)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         raise _would_run_code(path, str(error)) from error
     except MemoryError:  # of this machine, not of the file
@@ -92,8 +90,7 @@ def _would_run_code(path: Path, reason: str) -> ModelError:
     return ModelError(
         f"the checkpoint would have to run pickled code to be read, which is refused ({_named(reason)}).",
         where=str(path),
-        remedy="convert it to safetensors where you trust it (`safetensors.torch.save_file(state_dict, ...)`); "
-        "on your own machine, --fairness-allow-pickle loads it as it is",
+        remedy="convert it to safetensors where you trust it (`safetensors.torch.save_file(state_dict, ...)`)",
     )
 
 
@@ -108,11 +105,7 @@ def _first_line(error: object) -> str:
 
 
 def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> StateDict:
-    if isinstance(held, torch.jit.ScriptModule):  # only with allow_pickle: OpenAI's archives
-        notes = ("input_resolution", "context_length", "vocab_size")
-        state: Any = {name: value for name, value in held.state_dict().items() if name not in notes}
-    else:
-        state = _averaged(_inner_state(held, str(path), key))
+    state: Any = _averaged(_inner_state(held, str(path), key))
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
     if not tensors or not state:
         found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]

@@ -78,7 +78,7 @@ class FairFaceClassifiers(FileFamily):
         address, options = split_options(request.uri, request.address, ("races",))
         races = FairFaceLayout.races_of(request.uri, address, options.get("races"))
         path = resolve(address, request.base)
-        require_weights(path, request.allow_pickle)
+        require_weights(path)
         files = HashedFiles.of({"weights": path})
         named = {"race": FairFaceLayout.races[races], "gender": FairFaceLayout.genders, "age": FairFaceLayout.ages}
         return FixedLabelModel(
@@ -86,14 +86,14 @@ class FairFaceClassifiers(FileFamily):
                 fingerprint=digest({"files": files.fingerprint(), "races": races}),
                 identity={"adapter": "fairface", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
                 heads={attribute: LabelNames.of(labels, None, request.uri) for attribute, labels in named.items()},
-                load=partial(load_fairface, files, races, request.allow_pickle),
+                load=partial(load_fairface, files, races),
                 preprocessing=preprocessing_digest(adapter="fairface", pixels=FairFaceLayout.pixels),
             ),
             request,
         )
 
 
-def load_fairface(files: HashedFiles, races: int, allow_pickle: bool, device: Device) -> Loaded:
+def load_fairface(files: HashedFiles, races: int, device: Device) -> Loaded:
     """A checkpoint; its outputs are logits of the races, of the genders and of the ages. Raises ModelError."""
     from torchvision import transforms
     from torchvision.models import resnet34
@@ -105,6 +105,6 @@ def load_fairface(files: HashedFiles, races: int, allow_pickle: bool, device: De
     ]
     what = f"a ResNet-34 with {FairFaceLayout.outputs} outputs (FairFace)"
     build = partial(resnet34, num_classes=FairFaceLayout.outputs)
-    whole = loaded_into(build, files, transforms.Compose(steps), device, what, allow_pickle=allow_pickle)
+    whole = loaded_into(build, files, transforms.Compose(steps), device, what)
     used = [*range(races), *range(FairFaceLayout.first_gender, FairFaceLayout.outputs)]
     return Loaded(whole.prepare, lambda prepared: whole.outputs(prepared)[:, used])

@@ -215,7 +215,6 @@ def loaded_into(
     device: Device,
     architecture: str,
     *,
-    allow_pickle: bool = False,
     key: str | None = None,
     adapter: Adapter | None = None,
     head: OwnHead | None = None,
@@ -237,7 +236,7 @@ def loaded_into(
                 remedy="check the sizes in its config, such as img_size and window_size",
             )
         own = list(described.state_dict())
-        state = checkpoints.read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
+        state = checkpoints.read_state_dict(path, key=key, own=own)
         if head:
             with torch.device("meta"):
                 head.put(described, state, str(path))

@@ -62,7 +62,7 @@ class TorchvisionClassifiers:
                 remedy="write torchvision:ARCH@FILE?labels=FILE, such as torchvision:resnet50@model.safetensors",
             )
         path = checkpoints.resolve(file, request.base)
-        checkpoints.require_weights(path, request.allow_pickle)
+        checkpoints.require_weights(path)
         names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
         files = checkpoints.HashedFiles.of({"weights": path})
         given = {name: options[name] for name in _PICTURES if name in options}
@@ -73,7 +73,7 @@ class TorchvisionClassifiers:
         )
         key = options.get("key")
         head = OwnHead.of(options.get("head"), request.uri)
-        how: dict[str, Any] = {"allow_pickle": request.allow_pickle, "key": key, "head": head}
+        how: dict[str, Any] = {"key": key, "head": head}
         load = partial(_load, files, architecture, len(names.own), pictures, **how)
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
         named |= {"head": options["head"]} if head else {}

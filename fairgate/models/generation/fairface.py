@@ -77,7 +77,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     require_weights(path)
     files = HashedFiles.of({"weights": path})
     finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()
-    loaded = load_fairface(files, races, False, where)
+    loaded = load_fairface(files, races, where)
     files.require_unchanged()
     fingerprint = files.fingerprint(races=str(races), **finder.identity)
     searched = f"&side={side}&upsample={upsample}" if faces == "dlib" else ""

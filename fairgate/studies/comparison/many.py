@@ -26,11 +26,10 @@ class AuditRun:
     root: Path
     device: str | None = None
     cache: str | None = None
-    allow_pickle: bool = False
 
     def settings(self, prepared: gate.Prepared, models: Sequence[str]) -> list[tuple[str, Settings]]:
         """Models with the settings under which each is scored: nothing to compare with, and nothing logged."""
-        typed: dict[str, Any] = {"device": self.device, "cache": self.cache, "allow_pickle": self.allow_pickle}
+        typed: dict[str, Any] = {"device": self.device, "cache": self.cache}
         return [(uri, gate.settings_of(prepared, model=uri, baseline="none", mlflow="off", **typed)) for uri in models]
 
 

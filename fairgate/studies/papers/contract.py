@@ -65,7 +65,6 @@ class StudyPlace:
         needs: Capability,
         *,
         option: str = "--model",
-        allow_pickle: bool = False,
     ) -> Any:
         """A model on the pictures of a source. Raises ModelError for one without the capability that it needs, with
         the option that names it."""
@@ -76,7 +75,6 @@ class StudyPlace:
             device=self.device,
             cache=self.cache,
             base=self.root,
-            allow_pickle=allow_pickle,
             progress=progress,
         )
         require_capability(scorer, needs, f"{option} {uri}")

@@ -56,7 +56,6 @@ class WordsStudy(Study):
     k: int = Field(100, ge=1, description="Where rankings are cut.")
     draws: int = Field(1000, ge=100, description="Resamples of the sets.")
     seed: int = Field(0, ge=0, description="Seed of the resamples.")
-    allow_pickle: bool = Field(False, description="Load checkpoints that can run code; refused in CI.")
 
     def run(self, place: StudyPlace) -> StudyContents:
         """Every table and figure. The first model is the one that others are compared with.
@@ -130,9 +129,7 @@ class WordsStudy(Study):
     ) -> word_associations.WordScores:
         """A model with its scores of every word."""
         uri = self.model[name]
-        return word_associations.score_words(
-            gallery, name, place.opened(name, uri, gallery.release, "similarity", allow_pickle=self.allow_pickle)
-        )
+        return word_associations.score_words(gallery, name, place.opened(name, uri, gallery.release, "similarity"))
 
 
 def _measured(

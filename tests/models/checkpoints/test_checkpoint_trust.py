@@ -46,8 +46,8 @@ def trapped(request: pytest.FixtureRequest, tmp_path: Path, tiny_model: Any) -> 
     return path, target
 
 
-def score(uri: str, pictures: Pictures, base: Path, allow_pickle: bool = False) -> None:
-    open_scorer(uri, pictures, device="cpu", cache=None, base=base, allow_pickle=allow_pickle).logits(PROMPTS)
+def score(uri: str, pictures: Pictures, base: Path) -> None:
+    open_scorer(uri, pictures, device="cpu", cache=None, base=base).logits(PROMPTS)
 
 
 def test_a_pickle_payload_is_refused_and_does_not_run(
@@ -58,21 +58,6 @@ def test_a_pickle_payload_is_refused_and_does_not_run(
         score(f"open_clip:{tiny_arch}@{path}", pictures, path.parent)
     assert not target.exists()
     assert "convert it to safetensors" in str(caught.value.remedy)
-    assert "--fairness-allow-pickle" in str(caught.value.remedy)
-
-
-def test_a_person_may_allow_pickle_and_ci_may_not(
-    tmp_path: Path, tiny_arch: str, tiny_model: Any, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target, path = tmp_path / "ran", tmp_path / "trapped.pt"
-    torch.save({"state_dict": tiny_model.state_dict(), "epoch": Payload(target)}, path)
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(ModelError, match="this run is in CI"):
-        score(f"open_clip:{tiny_arch}@{path}", pictures, tmp_path, allow_pickle=True)
-    assert not target.exists()
-    monkeypatch.delenv("CI")
-    score(f"open_clip:{tiny_arch}@{path}", pictures, tmp_path, allow_pickle=True)
-    assert target.exists()
 
 
 def test_a_torchscript_archive_is_refused(tmp_path: Path, tiny_arch: str, pictures: Pictures) -> None:
