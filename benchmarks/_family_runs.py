@@ -80,7 +80,7 @@ def vlm_labels() -> list[str]:
     return [*roles, *(f"{sex} {role}" for sex in ("male", "female") for role in roles), *(f"photo {r}" for r in roles)]
 
 
-def timed(family: str, way: str, folder: Path) -> dict[str, float]:
+def timed(family: str, way: str, folder: Path, device: str) -> dict[str, float]:
     """Seconds of the start, and pictures a second; in this process, of the fairgate that it imports."""
     if way == "plain":
         checkpoints.is_plain = lambda *_: True
@@ -88,9 +88,9 @@ def timed(family: str, way: str, folder: Path) -> dict[str, float]:
     uri = f"{ASKED[family][0]}{folder / family}" + ("?question=Who is it?" if family == "vlm" else "")
     blobs = photographs(WARM + ASKED[family][1])
     started = time.perf_counter()
-    answer(family, open_scorer(uri, Pictures(blobs[:WARM]), device="cpu", cache=None))
+    answer(family, open_scorer(uri, Pictures(blobs[:WARM]), device=device, cache=None))
     start = time.perf_counter() - started
-    scorer = open_scorer(uri, Pictures(blobs[WARM:]), device="cpu", cache=None)
+    scorer = open_scorer(uri, Pictures(blobs[WARM:]), device=device, cache=None)
     if (" plain " in scorer.preparation) != (way == "plain"):
         raise SystemExit(f"{family} is not judged by the way '{way}'")
     opened = time.perf_counter()
@@ -98,9 +98,9 @@ def timed(family: str, way: str, folder: Path) -> dict[str, float]:
     # the second source's model is opened again: as the first was, with what is imported already
     whole = time.perf_counter() - opened
     again = time.perf_counter()
-    answer(family, open_scorer(uri, Pictures(blobs[1 : WARM + 1]), device="cpu", cache=None))
+    answer(family, open_scorer(uri, Pictures(blobs[1 : WARM + 1]), device=device, cache=None))
     return {"start": start, "rate": ASKED[family][1] / max(whole - (time.perf_counter() - again), 1e-9)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(timed(sys.argv[1], sys.argv[2], Path(sys.argv[3]))))
+    print(json.dumps(timed(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4])))

@@ -1,7 +1,7 @@
 """Each family's own engine beside the plain path, by which the library opens any type in an isolated process, and
 beside another checkout of fairgate.
 
-    python -m benchmarks.families [--before /path/to/checkout] [--out families.json]
+    python -m benchmarks.families [--before /path/to/checkout] [--device cuda] [--out families.json]
 
 Small networks with random weights (four layers of width 192; 224 pixels), from encoded pictures to numbers, without a
 cache, in a process of its own each time: pictures a second, without opening the model, medians of rounds in turn.
@@ -60,10 +60,10 @@ def save_all(root: Path) -> None:
             part.save_pretrained(root / family)
 
 
-def run(family: str, way: str, folder: Path, checkout: Path) -> dict[str, float]:
+def run(family: str, way: str, folder: Path, checkout: Path, device: str) -> dict[str, float]:
     """`timed` in a process that imports a checkout's fairgate."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(RUNS), family, way, str(folder)]
+    command = [sys.executable, str(RUNS), family, way, str(folder), device]
     done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{family}, {way}, {checkout}:\n{done.stderr[-2000:]}")
@@ -74,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="another checkout, whose engines are timed too")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cpu", help="cuda: also whether the isolated process can use it")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     here = Path(__file__).resolve().parents[1]
@@ -88,7 +89,7 @@ def main() -> None:
             found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
             for _ in range(given.rounds):
                 for side, (way, checkout) in sides.items():
-                    found[side].append(run(family, way, Path(root), checkout))
+                    found[side].append(run(family, way, Path(root), checkout, given.device))
             row: dict[str, Any] = {"family": family}
             for side, measured in found.items():
                 row[side] = {name: statistics.median(each[name] for each in measured) for name in measured[0]}
