@@ -40,43 +40,27 @@ Images = list[tuple[int, bytes]]
 
 class _Slots:
     """Memory without a name, that forked processes share with this one: `levels` (slots, images, ...) of one shape, and
-    the encoded images, with their number, rows and lengths."""
+    the encoded images that are to be decoded, or the error of it, as bytes of a length."""
 
     def __init__(self, slots: int, sample: torch.Tensor) -> None:
         images = min(_MOST, max(1, _PIECE // sample.nbytes))
-        levels, encoded, heads = (
-            mmap.mmap(-1, slots * size) for size in (images * sample.nbytes, _ENCODED, 8 * (1 + 2 * _MOST))
-        )
+        levels, contents, lengths = (mmap.mmap(-1, slots * size) for size in (images * sample.nbytes, _ENCODED, 8))
         self.levels = torch.frombuffer(levels, dtype=sample.dtype).reshape(slots, images, *sample.shape)
-        self._encoded = np.frombuffer(encoded, dtype=np.uint8).reshape(slots, _ENCODED)
-        self._heads = np.frombuffer(heads, dtype=np.int64).reshape(slots, 1 + 2 * _MOST)
+        self._contents = np.frombuffer(contents, dtype=np.uint8).reshape(slots, _ENCODED)
+        self.lengths = np.frombuffer(lengths, dtype=np.int64)
 
-    def put(self, slot: int, images: Images) -> None:
-        """Write encoded images, of _ENCODED bytes at most."""
-        numbers = [len(images), *[number for row, data in images for number in (row, len(data))]]
-        self._heads[slot, : len(numbers)] = numbers
-        whole = b"".join(data for _, data in images)
-        self._encoded[slot, : len(whole)] = np.frombuffer(whole, dtype=np.uint8)
+    def put(self, slot: int, content: Images | Exception) -> bool:
+        """Write it, if it fits."""
+        data = pickle.dumps(content)
+        if len(data) > _ENCODED:
+            return False
+        self._contents[slot, : len(data)] = np.frombuffer(data, dtype=np.uint8)
+        self.lengths[slot] = len(data)
+        return True
 
-    def get(self, slot: int) -> Images:
-        """The encoded images."""
-        count = int(self._heads[slot, 0])
-        pairs, start, images = self._heads[slot, 1 : 1 + 2 * count].reshape(-1, 2).tolist(), 0, []
-        for row, length in pairs:
-            images.append((row, self._encoded[slot, start : start + length].tobytes()))
-            start += length
-        return images
-
-    def put_error(self, slot: int, error: Exception) -> None:
-        """Write what a piece ended with in the place of its images."""
-        self.put(slot, [(-1, pickle.dumps(error))])
-
-    def error(self, slot: int) -> Exception | None:
-        """What a piece ended with."""
-        if int(self._heads[slot, 0]) == 0 or int(self._heads[slot, 1]) >= 0:
-            return None
-        error: Exception = pickle.loads(self.get(slot)[0][1])  # noqa: S301 (of a process of ours)
-        return error
+    def get(self, slot: int) -> Any:
+        """What was written."""
+        return pickle.loads(self._contents[slot, : self.lengths[slot]].data)  # noqa: S301 (of a process of ours)
 
 
 def _work(slots: _Slots, decode: Callable[[int, Images], None], todo: tuple[int, int], done: tuple[int, int]) -> None:
@@ -89,8 +73,9 @@ def _work(slots: _Slots, decode: Callable[[int, Images], None], todo: tuple[int,
         slot = int.from_bytes(number, "little")
         try:
             decode(slot, slots.get(slot))
+            slots.lengths[slot] = 0
         except Exception as error:  # of any type: it is raised in the parent
-            slots.put_error(slot, error)
+            slots.put(slot, error)
         os.write(done[1], number)
 
 
@@ -118,13 +103,12 @@ class _Processes:
 
     def send(self, slot: int, images: Images) -> None:
         """Have images decoded into a slot; very large ones are decoded here."""
-        if sum(len(data) for _, data in images) > _ENCODED:
-            self._decode(slot, images)
-            self._slots.put(slot, [])
-            self._ready.add(slot)
-        else:
-            self._slots.put(slot, images)
+        if self._slots.put(slot, images):
             os.write(self._todo[1], slot.to_bytes(_NUMBER, "little"))
+        else:
+            self._decode(slot, images)
+            self._slots.lengths[slot] = 0
+            self._ready.add(slot)
 
     def wait(self, slot: int) -> None:
         """Until a slot is decoded. Raises what that raised, and DeviceError for a process that is gone."""
@@ -136,8 +120,8 @@ class _Processes:
                 )
             self._ready.update(np.frombuffer(os.read(self._done[0], 4096), dtype="<i4").tolist())
         self._ready.remove(slot)
-        if (error := self._slots.error(slot)) is not None:
-            raise error
+        if self._slots.lengths[slot]:
+            raise self._slots.get(slot)
 
     def close(self) -> None:
         """End them, whatever they do."""
