@@ -110,7 +110,7 @@ class StableDiffusion:
         }
         self.unet = _unet_or_vae(found, "unet", self.dtype)
         merge_lora(found, {"unet": self.unet, **shared, **own})
-        self.unet = _counted(self.placement.place(self.unet), self.dtype, self.spent)
+        self.unet = _counted(self.placement.place(self.unet), self)
         self._readers = {name: shared[name] if name in shared else self.placement.place(own[name]) for name in readers}
         self.text_encoders = list(self._readers.values())
         for tokenizer, reader in zip(self.tokenizers, self.text_encoders, strict=True):  # some tokenizers name no limit
@@ -252,11 +252,12 @@ class StableDiffusion:
         return found
 
 
-def _counted(unet: Any, dtype: torch.dtype, spent: Counter[str]) -> Any:
+def _counted(unet: Any, model: StableDiffusion) -> Any:
     """A UNet that takes and gives float32 whatever it computes in, and counts its evaluations per image."""
 
     def before(_: Any, args: tuple[Any, ...], told: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        spent["unet"] += len(args[0])
+        model.spent["unet"] += len(args[0])
+        dtype = model.dtype
         more: Mapping[str, torch.Tensor] = told.get("added_cond_kwargs") or {}
         told = {**told, "encoder_hidden_states": told["encoder_hidden_states"].to(dtype)}
         told |= {"added_cond_kwargs": {name: value.to(dtype) for name, value in more.items()}} if more else {}
