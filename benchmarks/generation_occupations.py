@@ -75,8 +75,7 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
 
     Raises AssertionError where the two keep other sets.
     """
-    recipe = read_build(build).recipe
-    settings = recipe.settings.model_copy(update={"candidates": candidates, "pool": candidates, "sets": sets})
+    settings = read_build(build).settings.model_copy(update={"candidates": candidates, "pool": candidates, "sets": sets})
     recipe = Occupations(settings)
     pool, members = recipe.parts()
     [painting, *filtering] = pool.steps(SUBJECT, "cpu", None)
