@@ -75,7 +75,9 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
 
     Raises AssertionError where the two keep other sets.
     """
-    settings = read_build(build).settings.model_copy(update={"candidates": candidates, "pool": candidates, "sets": sets})
+    settings = read_build(build).settings.model_copy(
+        update={"candidates": candidates, "pool": candidates, "sets": sets}
+    )
     recipe = Occupations(settings)
     pool, members = recipe.parts()
     [painting, *filtering] = pool.steps(SUBJECT, "cpu", None)

@@ -40,10 +40,11 @@ def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> 
     return model.requires_grad_(False).eval()
 
 
-def load_tokenizer(class_name: str, found: PipelineFiles, name: str) -> Any:
+def load_tokenizer(found: PipelineFiles, name: str) -> Any:
     """A tokenizer of transformers. Raises ModelError."""
     with quiet(), found.closed(name) as shown, naming_folder(found.folder / name, shown):
-        return getattr(transformers, class_name).from_pretrained(shown, local_files_only=True, trust_remote_code=False)
+        tokenizer_class: Any = getattr(transformers, found.components[name])
+        return tokenizer_class.from_pretrained(shown, local_files_only=True, trust_remote_code=False)
 
 
 def _described(model_class: Any, folder: Path) -> Any:

@@ -75,50 +75,51 @@ class StableDiffusion:
     embedded one at a time, so that an embedding depends on its prompt alone.
     """
 
-    def __init__(self, found: PipelineFiles, uri: str, device: str, kin: StableDiffusion | None = None) -> None:
+    def __init__(self, found: PipelineFiles, uri: str, device: str, base: StableDiffusion | None = None) -> None:
         where = find_device(device)
         self.uri, self.where, self.files = uri, str(found.folder), found.files
         self.fingerprint = found.fingerprint
         self.pipeline, self.is_xl = found.pipeline, found.is_xl
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
-        self.placement: Placement = kin.placement if kin is not None else Placement(self.device, current_offload())
-        self.spent: Counter[str] = Counter() if kin is None else kin.spent
+        self.placement: Placement = base.placement if base is not None else Placement(self.device, current_offload())
+        self.spent: Counter[str] = Counter() if base is None else base.spent
         self.refiner: StableDiffusion | None = None
         path = found.folder / "scheduler" / "scheduler_config.json"
         self._own_scheduler = partial(make_scheduler, found.components["scheduler"], read_config(path), str(path))
         self._settings = found.settings
         self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
         self._embed = lru_cache(_REMEMBERED)(self._embedded)
-        self._load(found, kin)
+        self._load(found, base)
         found.files.require_unchanged()
 
-    def _load(self, found: PipelineFiles, kin: StableDiffusion | None) -> None:
-        """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
+    def _load(self, found: PipelineFiles, base: StableDiffusion | None) -> None:
+        """Load the parts; `base` is the model that this one refines, whose VAE and equal text encoder it shares."""
         if found.is_in_file("unet"):
             require_whole(found, self._own_scheduler())
-        names = found.components
-        readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
-        cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
-        self._tokenizers = {name: load_tokenizer(names[name], found, name) for name in cutters}
-        self.tokenizers = list(self._tokenizers.values())
-        shared = {} if kin is None else {name: one for name in readers if (one := kin.same(name, found)) is not None}
+        classes = found.components
+        names = [name for name in ("text_encoder", "text_encoder_2") if name in classes]
+        shared = {name: base._encoders[name] for name in names if base is not None and base.has_same(name, found)}
         own = {
-            name: load_component(getattr(transformers, names[name]), found, name).float()
-            for name in readers
+            name: load_component(getattr(transformers, classes[name]), found, name).float()
+            for name in names
             if name not in shared
         }
         self.unet = _unet_or_vae(found, "unet", self.dtype)
         merge_lora(found, {"unet": self.unet, **shared, **own})
         self.unet = _counted(self.placement.place(self.unet), self)
-        self._readers = {name: shared[name] if name in shared else self.placement.place(own[name]) for name in readers}
-        self.text_encoders = list(self._readers.values())
-        for tokenizer, reader in zip(self.tokenizers, self.text_encoders, strict=True):  # some tokenizers name no limit
-            tokenizer.model_max_length = min(tokenizer.model_max_length, reader.config.max_position_embeddings)
-        if kin is None:
+        self._encoders: dict[str, Any] = {name: shared.get(name) or self.placement.place(own[name]) for name in names}
+        self._tokenizers: dict[str, Any] = {}
+        for name, encoder in self._encoders.items():
+            tokenizer = load_tokenizer(found, name.replace("text_encoder", "tokenizer"))
+            # some tokenizers name no limit
+            tokenizer.model_max_length = min(tokenizer.model_max_length, encoder.config.max_position_embeddings)
+            self._tokenizers[name.replace("text_encoder", "tokenizer")] = tokenizer
+        self.text_encoders, self.tokenizers = list(self._encoders.values()), list(self._tokenizers.values())
+        if base is None:
             self.vae = _read_once(self.placement.place(_unet_or_vae(found, "vae", torch.float32)))
         else:
-            self.vae = kin.vae
+            self.vae = base.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
         if found.address.vae_tile is not None:
             self._read_in_tiles(found.address.vae_tile)
@@ -138,13 +139,13 @@ class StableDiffusion:
         self.vae.enable_tiling()
         self.vae.tile_sample_min_size, self.vae.tile_latent_min_size = side, side // self.vae_factor
 
-    def same(self, reader: str, found: PipelineFiles) -> Any:
-        """This model's text encoder of a name, where another pipeline's has the very same files; else None."""
+    def has_same(self, encoder: str, found: PipelineFiles) -> bool:
+        """Whether a text encoder of this model and another pipeline's have the very same files."""
         ours, theirs = (
-            {role: found for role, found in hashes.items() if role.startswith(f"{reader}/")}
+            {role: sha256 for role, sha256 in hashes.items() if role.startswith(f"{encoder}/")}
             for hashes in (self.files.hashes, found.files.hashes)
         )
-        return self._readers.get(reader) if ours == theirs else None
+        return ours == theirs
 
     @property
     def latent_channels(self) -> int:
@@ -155,7 +156,7 @@ class StableDiffusion:
         """diffusers' pipeline over these very parts, with a scheduler of its own: the model's (None), or one by short
         name that is built from the model's config."""
         kind: Any = getattr(diffusers, f"StableDiffusion{'XL' if self.is_xl else ''}{work}Pipeline")
-        parts = dict.fromkeys(("text_encoder", "tokenizer", "safety_checker", "feature_extractor")) | self._readers
+        parts = dict.fromkeys(("text_encoder", "tokenizer", "safety_checker", "feature_extractor")) | self._encoders
         parts |= {"unet": self.unet, "vae": self.vae, "scheduler": self._own_scheduler(), **self._tokenizers}
         settings = {**self._settings, "requires_safety_checker": False, "add_watermarker": False}
         takes = inspect.signature(kind.__init__).parameters
@@ -184,10 +185,10 @@ class StableDiffusion:
 
         Nothing is the empty prompt, and zeros for an SDXL that was trained so.
         """
-        one = self.embed_prompts([negative or ""])
-        if negative is None and self._zero_negative and one.pooled is not None:
-            one = Conditioning(torch.zeros_like(one.tokens), torch.zeros_like(one.pooled))
-        return joined([one] * count)
+        embedded = self.embed_prompts([negative or ""])
+        if negative is None and self._zero_negative and embedded.pooled is not None:
+            embedded = Conditioning(torch.zeros_like(embedded.tokens), torch.zeros_like(embedded.pooled))
+        return joined([embedded] * count)
 
     def conditioning(self, prompts: Sequence[str], negatives: Sequence[str | None]) -> dict[str, torch.Tensor]:
         """Prompts, and what is unwanted of each picture, embedded, as diffusers' pipelines take them."""
@@ -333,6 +334,6 @@ def load_stable_diffusion(uri: str, found: PipelineFiles, device: str, base: Pat
         )
     model = StableDiffusion(found, uri, device)
     if second is not None:
-        model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, kin=model)
+        model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, base=model)
         model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
     return model
