@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,3 +154,18 @@ def test_an_answer_ends_where_the_deployed_model_ends_it(tmp_path: Path, picture
     assert engine.answers(asked, 6) != engine.answers(asked, 2)
     assert ended.tokenizer != plain.tokenizer
     assert ended.fingerprint != plain.fingerprint
+
+
+def test_settings_of_decoding_are_named_where_text_is_written_and_not_where_labels_are_weighed(
+    tmp_path: Path, folders: Folders, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    folder = Path(shutil.copytree(folders("llava"), tmp_path / "m"))
+    settings = {"do_sample": True, "suppress_tokens": [40], "max_length": 9, "eos_token_id": 2}
+    (folder / "generation_config.json").write_text(json.dumps(settings))
+    one = opened(folder, pictures, cache)
+    one.answer([ASKED] * len(pictures), 2)
+    assert one.note.endswith("are not used, each token is the likeliest: do_sample, suppress_tokens")
+    assert opened(folder, pictures, cache).note == one.note, "also of a run that has its answers from the cache"
+    labels = open_scorer(f"vlm:{folder}?question=Who?", pictures, device="cpu")
+    labels.log_likelihoods(["doctor"])
+    assert "do_sample" not in labels.note

@@ -44,6 +44,7 @@ _PASSED_ON = (
 """Environment variables that the process gets: none with a secret."""
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _SHOWN = 4_000  # characters of an error
+_MOST_SETTINGS = 40  # of a folder, in a note
 _LAST = 5  # seconds between its last word and its end
 _TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"  # seconds to open a model, or to answer about a batch of pictures; 3,600 if not set
 
@@ -300,11 +301,12 @@ _Shown = tuple[NDArray[np.uint8], str | None]  # a picture's levels, and a messa
 
 class IsolatedSeeing:
     """A folder's model of pictures and text. `shares`: labels continue one pass over their prompt, which was tried on
-    what the `seed` draws, or is known."""
+    what the `seed` draws, or is known. `unused` are the settings of decoding that the folder has."""
 
     def __init__(self, found: TransformersFolder, asking: Asking, device: Device, seed: int) -> None:
         self._model = _opened("vlm", found, device, asking, seed)
         self.shares = bool(self._model.facts.get("shares"))
+        self.unused = [clean(str(name), 80) for name in list(self._model.facts.get("unused", ()))[:_MOST_SETTINGS]]
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
         """The tokens of each label."""

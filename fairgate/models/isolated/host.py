@@ -53,7 +53,7 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
         return [model.inputs(*each) for each in zip(_pictures(levels), messages, strict=True)]
 
     with scoring(device):
-        facts = {"shares": model.shares}
+        facts = {"shares": model.shares, "unused": model.unused}
     return facts, {
         "tokens": model.tokens,
         "likelihoods": lambda levels, messages, labels: model.log_likelihoods(inputs(levels, messages), labels),

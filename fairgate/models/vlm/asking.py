@@ -1,5 +1,4 @@
-"""How a language model that sees is asked: the text before the label (a prompt, or a question); and which settings of
-decoding its folder has, which are not used. No torch."""
+"""How a language model that sees is asked: the text before the label (a prompt, or a question). No torch."""
 
 from __future__ import annotations
 
@@ -8,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from fairgate.ground.errors import ModelError
-from fairgate.models import checkpoints
-from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
@@ -19,16 +16,6 @@ LENS = "{shown}Question: {question} Short Answer:"
 """Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
 represents the image?'"""
 _LONGEST = 4_000
-_ONE = ("encoder_repetition_penalty", "guidance_scale", "num_beams", "num_return_sequences", "repetition_penalty")
-"""Settings of `generate` that change nothing at 1."""
-_CHOOSING = (
-    *("bad_words_ids", "begin_suppress_tokens", "constraints", "custom_generate", "do_sample", "dola_layers"),
-    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "force_words_ids", "forced_bos_token_id"),
-    *("forced_eos_token_id", "max_time", "min_length", "min_new_tokens", "no_repeat_ngram_size", "penalty_alpha"),
-    *("cache_implementation", "sequence_bias", "stop_strings", "suppress_tokens", "token_healing"),
-    *("watermarking_config", *_ONE),
-)
-"""Settings of `generate` by which another token than the likeliest may be written, or fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +86,6 @@ def asked_texts(chat: str, questions: Sequence[str], where: str) -> list[str]:
             remedy="write the question in words; where it and the picture go is in the URI's chat",
         )
     return [chat.replace(QUESTION, question) if question else "" for question in questions]
-
-
-def unused_decoding(folder: TransformersFolder) -> str | None:
-    """A sentence on what a folder sets of decoding, by which a deployed model may write other texts than are judged;
-    None where it sets nothing."""
-    path = folder.files.paths.get(checkpoints.GENERATION_CONFIG)
-    text = folder.config.get("text_config")
-    places = (checkpoints.read_config(path) if path else {}, folder.config, text if isinstance(text, Mapping) else {})
-    named = sorted({name for place in places for name in _CHOOSING if _sets(place, name)})
-    if not named:
-        return None
-    return f"settings of decoding in the model's folder are not used, each token is the likeliest: {', '.join(named)}"
-
-
-def _sets(config: Mapping[str, Any], name: str) -> bool:
-    return bool(config.get(name)) and (name not in _ONE or config[name] != 1)
 
 
 def require_one_context(config: Any, where: str) -> None:

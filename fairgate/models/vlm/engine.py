@@ -110,6 +110,8 @@ def require_end(prompt: Sequence[int], end: Sequence[int], where: str) -> None:
 
 
 _TEXT_ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+_NO_CHOICE = ("_from_model_config", "max_length", "max_new_tokens", "transformers_version", "use_cache")
+"""Of generation_config.json, what decides no token."""
 
 
 class ContinuedPrompt:
@@ -229,11 +231,15 @@ def _alike(shown: Sequence[Inputs]) -> Iterator[tuple[list[int], dict[str, torch
         yield places, {name: torch.cat([shown[place][name] for place in places]) for name in shown[places[0]]}
 
 
-def decode_plainly(model: Any) -> None:
+def decode_plainly(model: Any) -> list[str]:
     """Keep of what the configs say of decoding the tokens that begin, end and pad a text: `generate` takes all that it
-    is not told from there, such as forbidden words, penalties, or a method that is code on a hub."""
+    is not told from there, such as forbidden words, penalties, or a method that is code on a hub. The names of what
+    else is set."""
+    dropped = set[str]()
     for part in model.modules():  # BLIP-2's language model has its own
         if getattr(part, "generation_config", None) is not None:
             written = part.generation_config
             ids = {name: getattr(written, name, None) for name in _TEXT_ENDS}
             part.generation_config = GenerationConfig(**ids)
+            dropped |= written.to_diff_dict().keys() - {*_TEXT_ENDS, *_NO_CHOICE}
+    return sorted(dropped)

@@ -37,7 +37,6 @@ from fairgate.models.vlm.asking import (
     read_chat,
     read_whole,
     require_one_context,
-    unused_decoding,
 )
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods, Pieces
 
@@ -51,6 +50,7 @@ _AT_ONCE = 8  # pictures that a CPU answers about at once
 _AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
+_UNUSED = "settings of decoding in the model's folder are not used, each token is the likeliest"
 _SHARED = "labels share a pass over their prompt, which gives the same numbers as a pass for each"
 
 
@@ -97,8 +97,7 @@ class SeeingModel(LabelLikelihoods):
         self.preparation = f"vlm/{checkpoints.code_of(found, CODE_VERSION)}"
         self.tokenizer = folder_tokenizer(found, template=not asking.whole)
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
-        self.unused, self._found = unused_decoding(found), found
-        """What the folder sets of decoding, as a sentence; None where it sets nothing."""
+        self._found = found
         self.note = checkpoints.plain_note(found)
         entry = request.cache.read(f"tried/{self._key()}") if request.cache else None
         self._add_note(None if entry is None else entry.notes.get("tried"))
@@ -109,15 +108,16 @@ class SeeingModel(LabelLikelihoods):
     def _ways(self, *packages: str) -> dict[str, Any]:
         return super()._ways(*packages, *self._found.packages)
 
-    def _load(self) -> IsolatedSeeing:
+    def _load(self, writes: bool = False) -> IsolatedSeeing:
         seed, found = self._request.seed, self._found
         engine = IsolatedSeeing(found, self.asking, self._device, seed)
+        notes = [f"{_UNUSED}: {', '.join(engine.unused)}"] if writes and engine.unused else []
         if found.kind not in checkpoints.VISION_LANGUAGE:
             drawn = f"the base commit {seed:08x}" if seed else "a fixed seed"
-            note = f"{_SHARED if engine.shares else _ALONE} (tried on noise and words that {drawn} draws)"
-            self._add_note(note)
-            if self._request.cache:  # also of a run that has its numbers from the cache
-                self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
+            notes.append(f"{_SHARED if engine.shares else _ALONE} (tried on noise and words that {drawn} draws)")
+        self._add_note(note := "; ".join(notes))
+        if self._request.cache:  # also of a run that has its numbers from the cache
+            self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
         return engine
 
     def texts_read_by(self, other: object) -> str:
@@ -180,7 +180,7 @@ class SeeingModel(LabelLikelihoods):
 
         checkpoints.require_device(self._device)
         with checkpoints.naming(self.uri, "be loaded"):
-            engine = self._load()  # anew, and not kept: the memory is needed by who reads the texts
+            engine = self._load(writes=True)  # anew, and not kept: the memory is needed by who reads the texts
 
         def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
             return np.array(engine.answers(shown, longest), dtype=object)
@@ -206,10 +206,6 @@ class ConversingModel(SeeingModel):
     """`asking.prompt` is the whole text around a question, with QUESTION and IMAGE in it."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
-
-    def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
-        super().__init__(found, asking, request)
-        self._add_note(self.unused)
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.
@@ -268,10 +264,11 @@ class DescribedModel(LabelLikelihoods):
         self.preprocessing = preprocessing_digest(
             adapter="captions", captioner=seeing.preprocessing, longest=LONGEST_CAPTION, **asdict(asking)
         )
-        self.note, self._found = seeing.unused, found
+        self.note, self._found = seeing.note, found
 
     def _pieces(self, todo: Sequence[int], at_once: int) -> Pieces:
         captions = self.captioner.captions(LONGEST_CAPTION)
+        self.note = self.captioner.note
         mine = [row for row in todo if row in captions]
         for start in range(0, len(mine), at_once):
             rows = mine[start : start + at_once]

@@ -70,7 +70,7 @@ class VisionLanguage(ContinuedPrompt):
         self, model: Any, processor: Any, prompt: str, device: Device, where: str, seed: int | None = 0
     ) -> None:
         self.model, self.processor, self.prompt, self.where = model, processor, prompt, where
-        decode_plainly(model)
+        self.unused = decode_plainly(model)
         self._device, self._dtype = torch.device(device.name), torch.bfloat16 if device.precision == "bf16" else None
         self._seed = seed
         inner = model.language_model if model.config.model_type == "blip-2" else None  # which writes, by its own config
