@@ -14,7 +14,15 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Generating, ImageSource, Request
 from fairgate.models.family import JudgedModel
-from fairgate.models.generation.diffusion.files import LORA, PIPELINES, lora_file, lora_scale, own_code
+from fairgate.models.generation.diffusion.files import (
+    LORA,
+    PIPELINES,
+    WEIGHTS,
+    lora_file,
+    lora_scale,
+    own_code,
+    stored_weights,
+)
 from fairgate.models.input_digests import preprocessing_digest, read_by_library, tokenizer_digest
 from fairgate.models.isolated import IsolatedPainter
 from fairgate.models.made_pictures import GeneratedPictures
@@ -24,7 +32,7 @@ MAX_SIDE = 2048  # pixels: attention grows with the fourth power of it
 _INDEX = "model_index.json"
 _LIBRARIES = ("diffusers", "transformers")
 _READ = frozenset({".json", ".txt", ".model", ".jinja"})
-_WEIGHTS = ("model.safetensors", "diffusion_pytorch_model.safetensors")
+_WEIGHTS = frozenset({".safetensors", ".bin", ".pt", ".ckpt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1
             raise own_code(what[:80], entry, folder / _INDEX)
     paths = {_INDEX: folder / _INDEX}
     for part in parts:
-        paths |= {f"{part}/{path.name}": path for path in _files_of(folder / part)}
+        paths |= {f"{part}/{file}": path for file, path in _files_of(folder / part, parts[part][0]).items()}
     components = {part: (str(entry[0]), str(entry[1])) for part, entry in parts.items()}
     absent = tuple(part for part, entry in index.items() if isinstance(entry, list) and not any(entry))
     paths |= {LORA: lora} if lora else {}
@@ -92,25 +100,19 @@ def find_plain_pipeline(folder: Path, lora: Path | None = None, scale: float = 1
     )
 
 
-def _files_of(folder: Path) -> list[Path]:
-    """Of one part: configs, tokenizer's files, and the weights that a library takes unless it is told a variant."""
+def _files_of(folder: Path, library: str) -> dict[str, Path]:
+    """Of one part, by the names under which its library reads them: configs, tokenizer's files and weights."""
     if not folder.is_dir():
         raise ModelError("a part's folder is missing.", where=str(folder), remedy="save the whole pipeline again")
     there = [path for path in sorted(folder.iterdir()) if path.is_file()]
     for path in there:
         if path.name.endswith("config.json"):
             checkpoints.read_config(path, closed=checkpoints.require_no_code)
-    whole = [path for path in there if path.name in _WEIGHTS]
-    shards = [path for path in there if path.suffix == ".safetensors" and "-of-" in path.name]
-    if any(path.suffix in (".bin", ".pt", ".ckpt") for path in there) and not (whole or shards):
-        raise ModelError(
-            "the part's weights are pickled, and no code of a model is run.",
-            where=str(folder),
-            remedy="save the pipeline again: pipeline.save_pretrained(FOLDER) writes safetensors",
-        )
-    for path in (*whole, *shards):
-        checkpoints.require_weights(path)
-    return [*(path for path in there if path.suffix in _READ), *(whole or shards)]
+    found = {path.name: path for path in there if path.suffix in _READ and not path.name.endswith(".index.json")}
+    if any(path.suffix in _WEIGHTS for path in there):
+        weights = stored_weights(folder, library).items()
+        found |= {WEIGHTS[library] if role == "weights" else path.name: path for role, path in weights}
+    return found
 
 
 class PlainPaintingModel(JudgedModel[IsolatedPainter]):

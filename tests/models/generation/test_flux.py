@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from diffusion_world import difference, generators
@@ -130,8 +131,15 @@ def test_a_vae_that_cannot_be_used_paints_nothing(name: str, value: Any, flux: P
 def test_pickled_weights_are_refused(flux: Path) -> None:
     weights = flux / "transformer" / "diffusion_pytorch_model.safetensors"
     weights.rename(weights.with_suffix(".bin"))
-    with pytest.raises(ModelError, match="weights are pickled"):
+    with pytest.raises(ModelError, match="only pickled weights"):
         judged(flux)
+
+
+def test_weights_in_one_variant_alone_are_taken(flux: Path) -> None:
+    expected = painter(flux).paint(PROMPTS[:1], SEEDS[:1], 1, 3.5)
+    weights = flux / "transformer" / "diffusion_pytorch_model.safetensors"
+    weights.rename(weights.with_suffix(".bf16.safetensors"))
+    assert np.array_equal(painter(flux).paint(PROMPTS[:1], SEEDS[:1], 1, 3.5), expected)
 
 
 def test_a_prompt_that_is_too_long_is_refused_and_not_cut(folders: dict[bool, Path]) -> None:

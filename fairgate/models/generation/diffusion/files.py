@@ -33,6 +33,8 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
 _OPTIONS = ("refiner", "vae", "lora", "lora_scale", "vae_tile")
 _SMALLEST_TILE = 16
 LORA = "pytorch_lora_weights.safetensors"
+WEIGHTS = {"diffusers": "diffusion_pytorch_model.safetensors", "transformers": "model.safetensors"}
+"""What a network's weights are called, by library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class PipelineFiles:
         weights lie side by side, whole, in shards and as variants, libraries differ in which of them they load."""
         names = {role: path.name for role, path in self.files.paths.items() if role.startswith(f"{component}/")}
         if (weights := f"{component}/weights") in names:
-            names[weights] = _weights_name(component)
+            names[weights] = WEIGHTS[_KNOWN[component][0]]
         return self.files.closed(names)
 
 
@@ -259,10 +261,7 @@ def _component_files(folder: Path, component: str, *, weights: bool = True) -> d
     checkpoints.refuse_other_weights(folder, config)
     if component == "vae":
         _require_factor(config, folder / "config.json")
-    paths = _weights(folder, _weights_name(component)) if weights else {}
-    for path in paths.values():
-        if path.suffix == ".safetensors":
-            checkpoints.require_weights(path)
+    paths = stored_weights(folder, _KNOWN[component][0]) if weights else {}
     return {"config.json": folder / "config.json", **paths}
 
 
@@ -276,26 +275,26 @@ def _require_factor(config: Mapping[str, Any], path: Path) -> None:
         )
 
 
-def _weights_name(component: str) -> str:
-    return {"diffusers": "diffusion_pytorch_model", "transformers": "model"}[_KNOWN[component][0]] + ".safetensors"
-
-
-def _weights(folder: Path, name: str) -> dict[str, Path]:
-    """In shards, or else whole, or else the only variant (`model.fp16.safetensors`). Raises ModelError."""
-    index = folder / f"{name}.index.json"
+def stored_weights(folder: Path, library: str) -> dict[str, Path]:
+    """A network's weights by role: in shards, or else whole, or else the only variant (`model.fp16.safetensors`).
+    Raises ModelError for none, and for pickled, truncated or untrusted ones."""
+    whole = folder / WEIGHTS[library]
+    index = whole.with_name(f"{whole.name}.index.json")
+    variants = [path for path in sorted(folder.glob(f"{whole.stem}.*.safetensors")) if "-of-" not in path.name]
     if index.is_file():
-        shards = enumerate(checkpoints.shards_of(index))
-        return {"index": index, **{f"weights/{number}": shard for number, shard in shards}}
-    beside = sorted(folder.glob(f"{name.removesuffix('.safetensors')}.*.safetensors"))
-    variants = [path for path in beside if "-of-" not in path.name]
-    if (folder / name).is_file() or len(variants) == 1:
-        return {"weights": folder / name if (folder / name).is_file() else variants[0]}
-    pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
-    there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
-    raise ModelError(
-        f"the folder holds no {name}{there}.",
-        where=str(folder),
-        remedy=f"leave one of {', '.join(path.name for path in variants)} there"
-        if variants
-        else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
-    )
+        weights = {f"weights/{number}": shard for number, shard in enumerate(checkpoints.shards_of(index))}
+    elif whole.is_file() or len(variants) == 1:
+        weights = {"weights": whole if whole.is_file() else variants[0]}
+    else:
+        pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
+        there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
+        raise ModelError(
+            f"the folder holds no {whole.name}{there}.",
+            where=str(folder),
+            remedy=f"leave one of {', '.join(path.name for path in variants)} there"
+            if variants
+            else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
+        )
+    for path in weights.values():
+        checkpoints.require_weights(path)
+    return weights | ({"index": index} if index.is_file() else {})
