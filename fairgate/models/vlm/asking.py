@@ -35,7 +35,7 @@ def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: 
         raise ModelError(
             "the URI needs a question, or a prompt, and not both.",
             where=uri,
-            remedy="add ?question=What is the person's job?, or ?prompt= with the whole text before the label"
+            remedy="add ?question=What is the person's job?, or ?prompt= with a message of your own"
             + ("; to ask a suite's questions, ?chat= with the text around them" if mark == IMAGE else ""),
         )
     prompt = options.get("prompt") or LENS.format(shown=shown, question=options["question"])
@@ -67,18 +67,18 @@ def read_whole(uri: str, options: Mapping[str, str]) -> bool:
 
 
 def read_chat(uri: str, chat: str) -> str:
-    """The whole text around a suite's questions, from a URI: with QUESTION once, and IMAGE. Raises ModelError."""
+    """The message around a suite's questions, from a URI: with QUESTION once, and IMAGE. Raises ModelError."""
     if chat.count(QUESTION) != 1 or chat.count(IMAGE) > 1 or len(chat) > _LONGEST:
         raise ModelError(
             f"the chat has more than {_LONGEST:,} characters, or does not name {QUESTION} once, {IMAGE} at most once.",
             where=uri,
-            remedy=f"write ?chat=USER: {IMAGE}%0A{QUESTION} ASSISTANT:, as the model was trained",
+            remedy=f"write ?chat={IMAGE}{QUESTION}, with the words of a user around it",
         )
     return chat if IMAGE in chat else IMAGE + chat
 
 
 def asked_texts(chat: str, questions: Sequence[str], where: str) -> list[str]:
-    """The whole text of each question; "" of an empty one. Raises ModelError for a question that holds a mark."""
+    """The message of each question; "" of an empty one. Raises ModelError for a question that holds a mark."""
     if odd := next((question for question in questions if IMAGE in question or QUESTION in question), None):
         raise ModelError(
             f"a question holds a mark, {IMAGE} or {QUESTION}: '{odd[:80]}'.",

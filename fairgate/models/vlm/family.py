@@ -203,7 +203,7 @@ class SeeingModel(LabelLikelihoods):
 
 
 class ConversingModel(SeeingModel):
-    """`asking.prompt` is the whole text around a question, with QUESTION and IMAGE in it."""
+    """`asking.prompt` is the message around a question, with QUESTION and IMAGE in it."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
 
