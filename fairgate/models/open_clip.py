@@ -28,6 +28,7 @@ from fairgate.models.open_clip_parts import (
 from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
+LIBRARIES = ("open_clip_torch", "timm", "transformers", "torch", "torchvision", "pillow")
 
 _PREFIXES = ("local-dir:", "hf-hub:")
 """As open_clip has them, of a folder and of a model of the hub."""
@@ -165,7 +166,12 @@ def _checkpoint(
     of_file = f"architecture {digest(dict(pictures))}" if pictures else "architecture"
     return Checkpoint(
         parts.files.fingerprint(**named),
-        {**_identity(parts), "preprocessing": "config" if described else of_file},
+        {
+            "adapter": "open_clip",
+            "code": CODE_VERSION,
+            "libraries": checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ())),
+            "preprocessing": "config" if described else of_file,
+        },
         partial(_load, parts),
         _tokenizer(config, parts.files),
         _pictures(config, pictures),
@@ -236,14 +242,3 @@ def _load(parts: Parts, device: Device) -> Encoder:
 
     parts.files.require_unchanged()
     return load(parts, device)
-
-
-def _identity(parts: Parts) -> dict[str, Any]:
-    vision, text = parts.model.get("vision_cfg", {}), parts.model.get("text_cfg", {})
-    added = parts.adapter.packages if parts.adapter else ()
-    libraries = ["open_clip_torch", "torch", "torchvision", "pillow", *added]
-    if "timm_model_name" in vision:
-        libraries.append("timm")
-    if "hf_model_name" in text or "hf_tokenizer_name" in text:
-        libraries.append("transformers")
-    return {"adapter": "open_clip", "code": CODE_VERSION, "libraries": checkpoints.versions(*libraries)}

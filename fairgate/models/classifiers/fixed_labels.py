@@ -134,12 +134,11 @@ class FixedLabelModel(JudgedModel[Loaded]):
         def load(_: Device) -> Loaded:
             return replace(self._engine(), prepare=other._engine().prepare)
 
-        if not preprocessing:
-            mixed = FixedLabelModel(replace(self.files, heads=heads), self._request)
-            mixed._outputs = self.outputs()
-            return mixed
         identity = {**self.files.identity, "reads_as": other.fingerprint}
-        return FixedLabelModel(replace(self.files, heads=heads, identity=identity, load=load), self._request)
+        mixed = FixedLabelModel(replace(self.files, heads=heads, identity=identity, load=load), self._request)
+        if not preprocessing:
+            mixed._outputs = self.outputs()
+        return mixed
 
     def embeds_alike(self, other: RereadingModel) -> bool:
         """Whether two models have the same names of labels and gave every image the same outputs, up to rounding."""
