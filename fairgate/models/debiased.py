@@ -98,7 +98,7 @@ class ClipClip(_Fitted):
             return lambda batch: _of_width(embed(batch), self.width, uri)[:, kept]
 
         def load(device: Device) -> Encoder:
-            encoder = origin.load(device)
+            encoder: Encoder = origin.load(device)
             images, texts = clipped(encoder.encode_images), clipped(encoder.encode_tokens)
             return replace(encoder, encode_images=images, encode_tokens=texts)
 
@@ -143,7 +143,8 @@ class Projection(_Mitigation):
         def load(device: Device) -> Encoder:
             from fairgate.models.embeddings import embed_texts
 
-            encoder, exact = origin.load(device), replace(device, precision="fp32")
+            encoder: Encoder = origin.load(device)
+            exact = replace(device, precision="fp32")
             named = embed_texts(encoder, list(dict.fromkeys(self.prompts)), exact, uri).astype(np.float64)
             near = _ROUNDINGS * SAME_TEXT[device.precision]
             _, sizes, directions = np.linalg.svd(named, full_matrices=False)
@@ -231,7 +232,7 @@ class PromptArray(_Fitted):
         def load(device: Device) -> Encoder:
             from fairgate.models.prompt_tokens import prefixed
 
-            encoder = origin.load(device)
+            encoder: Encoder = origin.load(device)
             return replace(encoder, encode_tokens=prefixed(encoder, self.array, uri), text_features=None, words=None)
 
         return replace(origin, load=load, images_of=origin)

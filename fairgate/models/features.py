@@ -15,7 +15,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, Embeddings, TransformersFolder
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
 from fairgate.models.family import FolderFamily
@@ -67,15 +67,14 @@ class FeatureFamily(FolderFamily):
             fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **said})
             heads = {head.attribute: names}
         code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
-        files = FixedLabelFiles(
+        checkpoint = checkpoints.Checkpoint(
             fingerprint=fingerprint,
             identity={"adapter": "features", "code": code, "libraries": libraries, "pool": pool},
-            heads=heads,
             load=partial(_load, found, head, pool),
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
         notes = filter(None, [head.note if head else None, checkpoints.plain_note(found)])
-        return FixedLabelModel(files, request, "; ".join(notes) or None)
+        return FixedLabelModel(checkpoint, heads, request, "; ".join(notes) or None)
 
 
 def _head_of(options: Mapping[str, str], found: TransformersFolder, request: Request) -> Head | None:
@@ -204,7 +203,7 @@ def fit_head(
 
     Raises ModelError for a model that is no backbone, and for pictures of fewer than two labels.
     """
-    if not isinstance(model, FixedLabelModel) or "pool" not in model.files.identity:
+    if not isinstance(model, FixedLabelModel) or "pool" not in model.checkpoint.identity:
         raise ModelError(
             "it is no backbone without a head.", where=model.uri, remedy="name one as features:FOLDER, without head="
         )
@@ -219,7 +218,7 @@ def fit_head(
     return Head(
         labels=tuple(labels[place] for place in there.tolist()),
         attribute=attribute,
-        pool=model.files.identity["pool"],
+        pool=model.checkpoint.identity["pool"],
         release=release,
         fingerprint=fingerprint,
         origin=model.fingerprint,

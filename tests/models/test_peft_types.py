@@ -173,5 +173,5 @@ def test_the_version_of_peft_is_part_of_what_names_the_numbers_of_an_adapter(
     base: Path, loha: Path, pictures: Pictures
 ) -> None:
     plain = open_scorer(f"classifier:{base}", pictures, device="cpu", batch_size=8)
-    libraries = [model.files.identity["libraries"] for model in (scorer(loha, base, pictures), plain)]
+    libraries = [model.checkpoint.identity["libraries"] for model in (scorer(loha, base, pictures), plain)]
     assert [each.get("peft") for each in libraries] == [version("peft"), None]

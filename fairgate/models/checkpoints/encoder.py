@@ -83,7 +83,7 @@ def diverged(problem: str, where: str) -> ModelError:
 class Checkpoint:
     """A model that is known by content and not loaded yet.
 
-    `identity` is plain data: everything besides the fingerprint that embeddings depend on (adapter and its code
+    `identity` is plain data: everything besides the fingerprint that numbers depend on (adapter and its code
     version, library versions, preprocessing where the files do not fix it). `tokenizer` and `preprocessing` are the
     digests of how it reads texts and pictures (`fairgate.models.input_digests`). `images_of` is the checkpoint that
     embeds pictures the same, where there is one: theirs in the cache serve both.
@@ -91,7 +91,8 @@ class Checkpoint:
 
     fingerprint: str
     identity: Mapping[str, Any]
-    load: Callable[[Device], Encoder]
+    load: Callable[[Device], Any]
+    """An `Encoder` of two towers, a classifier, or a detector."""
     tokenizer: str | None = None
     preprocessing: str | None = None
     images_of: Checkpoint | None = None
@@ -102,14 +103,14 @@ class Checkpoint:
         return f"{self.identity['adapter']}/{self.identity['code']}"
 
     def key(self, device: Device, **more: str) -> str:
-        """Digest that names embeddings of this model at a precision."""
+        """Digest that names numbers of this model at a precision."""
         named = {"fingerprint": self.fingerprint, "identity": dict(self.identity), "precision": device.precision}
         return digest({**named, **more})
 
     def open(self, device: Device, uri: str) -> Encoder:
         """The loaded model. Its failures, then and later, name it: what loads may still make nothing computable."""
         with naming(uri, "be loaded"):
-            encoder = self.load(device)
+            encoder: Encoder = self.load(device)
         return replace(
             encoder,
             prepare=named(encoder.prepare, uri),

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import Device, HashedFiles, require_weights, resolve, split_options, versions
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, loaded_into
+from fairgate.models import checkpoints
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, loaded_into
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FileFamily
@@ -75,25 +75,25 @@ class FairFaceClassifiers(FileFamily):
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""
-        address, options = split_options(request.uri, request.address, ("races",))
+        address, options = checkpoints.split_options(request.uri, request.address, ("races",))
         races = FairFaceLayout.races_of(request.uri, address, options.get("races"))
-        path = resolve(address, request.base)
-        require_weights(path)
-        files = HashedFiles.of({"weights": path})
+        path = checkpoints.resolve(address, request.base)
+        checkpoints.require_weights(path)
+        files = checkpoints.HashedFiles.of({"weights": path})
         named = {"race": FairFaceLayout.races[races], "gender": FairFaceLayout.genders, "age": FairFaceLayout.ages}
         return FixedLabelModel(
-            FixedLabelFiles(
+            checkpoints.Checkpoint(
                 fingerprint=digest({"files": files.fingerprint(), "races": races}),
-                identity={"adapter": "fairface", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
-                heads={attribute: LabelNames.of(labels, None, request.uri) for attribute, labels in named.items()},
+                identity={"adapter": "fairface", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)},
                 load=partial(load_fairface, files, races),
                 preprocessing=preprocessing_digest(adapter="fairface", pixels=FairFaceLayout.pixels),
             ),
+            {attribute: LabelNames.of(labels, None, request.uri) for attribute, labels in named.items()},
             request,
         )
 
 
-def load_fairface(files: HashedFiles, races: int, device: Device) -> Loaded:
+def load_fairface(files: checkpoints.HashedFiles, races: int, device: checkpoints.Device) -> Loaded:
     """A checkpoint; its outputs are logits of the races, of the genders and of the ages. Raises ModelError."""
     from torchvision import transforms
     from torchvision.models import resnet34

@@ -12,7 +12,7 @@ import numpy as np
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
-from fairgate.models.checkpoints import Adapter, Device, Embeddings, HashedFiles, named
+from fairgate.models.checkpoints import Adapter, Checkpoint, Device, Embeddings, HashedFiles, named
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.classifiers.own_head import OwnHead
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
@@ -35,55 +35,35 @@ class Loaded:
     outputs: Callable[[Sequence[Any]], Embeddings]
 
 
-@dataclass(frozen=True, slots=True)
-class FixedLabelFiles:
-    """A classifier that is known by content and not loaded yet.
-
-    `fingerprint` is a digest of its files and of what its URI says of its labels. `heads` are its labels by attribute,
-    in the order of its outputs: one under "" where the attribute is not said, none of a backbone whose outputs are
-    features. `preprocessing` is the digest of how pictures are read.
-    """
-
-    fingerprint: str
-    identity: Mapping[str, Any]
-    heads: Mapping[str, LabelNames]
-    load: Callable[[Device], Loaded]
-    preprocessing: str
-
-    @property
-    def labels(self) -> str:
-        """Digest of all names, their order and their outputs: of a classifier, how it reads a suite's texts."""
-        return digest({"heads": [[attribute, names.digest] for attribute, names in self.heads.items()]})
-
-    @property
-    def width(self) -> int:
-        """Number of outputs."""
-        return sum(len(names.own) for names in self.heads.values())
-
-
 class FixedLabelModel(JudgedModel[Loaded]):
     """The probability of a label is a softmax over exactly the labels that a suite lists, of the model's logits.
 
     Of outputs that were trained one by one (`multi_label_classification`: a sigmoid each), that is the probability of a
     label given that exactly one of those listed is there. A name of several outputs has their sum.
+
+    `heads` are its labels by attribute, in the order of its outputs: one under "" where the attribute is not said, none
+    of a backbone whose outputs are features. The digest of all names is how it reads a suite's texts.
     """
 
     capabilities: frozenset[Capability] = frozenset({"log_probabilities", "predict"})
     texts_read_by: ClassVar[str] = "labels"
 
-    def __init__(self, files: FixedLabelFiles, request: Request, note: str | None = None) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, heads: Mapping[str, LabelNames], request: Request, note: str | None = None
+    ) -> None:
         super().__init__(request, note=note)
-        self.files = files
-        if len(files.heads) != 1:  # labels of different attributes do not compete
-            self.capabilities = frozenset({"predict"} if files.heads else ())
-        self.fingerprint = files.fingerprint
-        self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
-        self.tokenizer, self.preprocessing = files.labels, files.preprocessing
+        self.checkpoint, self.heads = checkpoint, heads
+        if len(heads) != 1:  # labels of different attributes do not compete
+            self.capabilities = frozenset({"predict"} if heads else ())
+        self.fingerprint, self.preparation = checkpoint.fingerprint, checkpoint.preparation
+        self.preprocessing = checkpoint.preprocessing
+        self.tokenizer = digest({"heads": [[attribute, names.digest] for attribute, names in heads.items()]})
+        self._width = sum(len(names.own) for names in heads.values())
         self._outputs: Embeddings | None = None
 
     def require_label(self, label: str) -> None:
         """Raises ModelError for a label that the model does not have."""
-        for names in self.files.heads.values():
+        for names in self.heads.values():
             names.find(label, self.uri)
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
@@ -91,13 +71,13 @@ class FixedLabelModel(JudgedModel[Loaded]):
         model does not have."""
         if not prompts:
             raise ModelError("there is no label to choose from.", where=self.uri, remedy="give at least one")
-        if len(self.files.heads) > 1:
+        if len(self.heads) > 1:
             raise ModelError(
-                f"the model has labels of {', '.join(self.files.heads)}, which do not compete.",
+                f"the model has labels of {', '.join(self.heads)}, which do not compete.",
                 where=self.uri,
                 remedy="judge it with a probe of `kind: prediction` for each",
             )
-        (names,) = self.files.heads.values()
+        (names,) = self.heads.values()
         return log_softmax(self._summed([names.find(prompt, self.uri) for prompt in prompts]))
 
     def predict(self, attribute: str) -> Predicted:
@@ -112,9 +92,9 @@ class FixedLabelModel(JudgedModel[Loaded]):
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of labels that are the same outputs: other labels are others, whatever they answer."""
-        if len(self.files.heads) > 1 or not all(len(prompts) == 1 for prompts in ensembles):
+        if len(self.heads) > 1 or not all(len(prompts) == 1 for prompts in ensembles):
             return []
-        (names,) = self.files.heads.values()
+        (names,) = self.heads.values()
         found = [names.find(prompts[0], self.uri) for prompts in ensembles]
         return [(found.index(one), place) for place, one in enumerate(found) if found.index(one) < place]
 
@@ -127,22 +107,22 @@ class FixedLabelModel(JudgedModel[Loaded]):
                 where=other.uri,
                 remedy="compare models of one family",
             )
-        heads = other.files.heads if tokenizer else self.files.heads
-        if [len(names.own) for names in heads.values()] != [len(names.own) for names in self.files.heads.values()]:
-            raise ReadingMisfit(f"it has {other.files.width} labels, and this model {self.files.width}.")
+        heads = other.heads if tokenizer else self.heads
+        if [len(names.own) for names in heads.values()] != [len(names.own) for names in self.heads.values()]:
+            raise ReadingMisfit(f"it has {other._width} labels, and this model {self._width}.")
 
         def load(_: Device) -> Loaded:
             return replace(self._engine(), prepare=other._engine().prepare)
 
-        identity = {**self.files.identity, "reads_as": other.fingerprint}
-        mixed = FixedLabelModel(replace(self.files, heads=heads, identity=identity, load=load), self._request)
+        identity = {**self.checkpoint.identity, "reads_as": other.fingerprint}
+        mixed = FixedLabelModel(replace(self.checkpoint, identity=identity, load=load), heads, self._request)
         if not preprocessing:
             mixed._outputs = self.outputs()
         return mixed
 
     def embeds_alike(self, other: RereadingModel) -> bool:
         """Whether two models have the same names of labels and gave every image the same outputs, up to rounding."""
-        if not isinstance(other, FixedLabelModel) or self.files.labels != other.files.labels:
+        if not isinstance(other, FixedLabelModel) or self.tokenizer != other.tokenizer:
             return False
         here, there = self.outputs(), other.outputs()
         return bool(np.abs(here - there).max() <= SAME_OUTPUT * max(1.0, np.abs(here).max()))
@@ -152,8 +132,7 @@ class FixedLabelModel(JudgedModel[Loaded]):
         if self._outputs is not None:
             return self._outputs
         cache = self._request.cache
-        named = {"fingerprint": self.fingerprint, "identity": dict(self.files.identity), "precision": self.precision}
-        key = digest({**named, "dataset": self._request.source.fingerprint})
+        key = self.checkpoint.key(self._device, dataset=self._request.source.fingerprint)
         entry = cache.read(f"outputs/{key}") if cache else None
         if entry is not None and "outputs" in entry.arrays:
             self._outputs = entry.arrays["outputs"]
@@ -164,7 +143,7 @@ class FixedLabelModel(JudgedModel[Loaded]):
             model = self._engine()
             return model.prepare, model.outputs
 
-        name, kept = f"parts/{key}", Kept(f"outputs/{key}", "outputs", digest(named))
+        name, kept = f"parts/{key}", Kept(f"outputs/{key}", "outputs", self.checkpoint.key(self._device))
         self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, kept)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
@@ -173,14 +152,14 @@ class FixedLabelModel(JudgedModel[Loaded]):
 
     def _head(self, attribute: str) -> tuple[int, LabelNames]:
         start = 0
-        for name, names in self.files.heads.items():
+        for name, names in self.heads.items():
             if name in ("", attribute):
                 return start, names
             start += len(names.own)
         raise ModelError(
             f"the model has no labels of '{attribute}'.",
             where=self.uri,
-            remedy=f"it has labels of: {', '.join(self.files.heads)}",
+            remedy=f"it has labels of: {', '.join(self.heads)}",
         )
 
     def _summed(self, groups: Sequence[Sequence[int]]) -> Floats:
@@ -189,15 +168,15 @@ class FixedLabelModel(JudgedModel[Loaded]):
         return np.stack([np.logaddexp.reduce(outputs[:, list(found)], axis=1) for found in groups], axis=1)
 
     def _finite(self, raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
-        fits = not self.files.heads or raw.shape[1:] == (self.files.width,)
+        fits = not self.heads or raw.shape[1:] == (self._width,)
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if fits else np.arange(1)
         if bad.size:
-            problem = f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image."
+            problem = f"the model's outputs are NaN, infinite, or not {self._width} numbers an image."
             raise checkpoints.diverged(problem, where(int(bad[0])))
         return raw
 
     def _load(self) -> Loaded:
-        found = self.files.load(self._device)
+        found: Loaded = self.checkpoint.load(self._device)
         prepare = named(found.prepare, self.uri)
         return Loaded(prepare, checkpoints.naming(self.uri, "classify pictures")(found.outputs))
 

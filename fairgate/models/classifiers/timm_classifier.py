@@ -22,7 +22,7 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.validation_words import fault_words
 from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache, remembered
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.classifiers.own_head import HINT, OwnHead
 from fairgate.models.contract import Capability, Request, register
@@ -167,13 +167,13 @@ class TimmClassifiers(FolderFamily):
         key, head = options.get("key"), OwnHead.of(options.get("head"), request.uri)
         said |= {name: options[name] for name in ("key", "head") if name in options}
         return FixedLabelModel(
-            FixedLabelFiles(
+            checkpoints.Checkpoint(
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": libraries},
-                heads={"": names},
                 load=partial(_load, files, named, arguments, cfg, config.pictures, adapter=adapter, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **config.pictures),
             ),
+            {"": names},
             request,
             keyed_note(key),
         )

@@ -20,7 +20,7 @@ from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.cache import remembered
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded, keyed_note, loaded_into
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.classifiers.own_head import HINT, OwnHead
 from fairgate.models.contract import Capability, Request, register
@@ -78,13 +78,13 @@ class TorchvisionClassifiers:
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
         named |= {"head": options["head"]} if head else {}
         return FixedLabelModel(
-            FixedLabelFiles(
+            checkpoints.Checkpoint(
                 fingerprint=digest({"files": files.fingerprint(), **named}),
                 identity=code,
-                heads={"": names},
                 load=load,
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
             ),
+            {"": names},
             request,
             keyed_note(key),
         )

@@ -12,6 +12,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import (
     CLASSIFIERS,
+    Checkpoint,
     Device,
     TransformersFolder,
     class_of_task,
@@ -21,7 +22,7 @@ from fairgate.models.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import in_order, named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
@@ -61,14 +62,13 @@ class TransformersClassifiers(FolderFamily):
         names, said = named_outputs(
             in_order(own) if isinstance(own, dict) else None, options.get("labels"), request.base, where
         )
-        files = FixedLabelFiles(
+        checkpoint = Checkpoint(
             fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
             identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": libraries},
-            heads={"": names},
             load=partial(isolated, load, found) if found.plain else partial(load, found),
             preprocessing=folder_preprocessing(found, "classifier"),
         )
-        return FixedLabelModel(files, request, plain_note(found))
+        return FixedLabelModel(checkpoint, {"": names}, request, plain_note(found))
 
 
 def load(folder: TransformersFolder, device: Device) -> Loaded:

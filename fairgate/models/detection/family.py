@@ -3,8 +3,7 @@ files, safetensors, no code from the folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
-from fairgate.models.checkpoints import Device, TransformersFolder
+from fairgate.models.checkpoints import Checkpoint, Device, TransformersFolder
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other boxes for the same files
+LIBRARIES = ("transformers", "tokenizers", "torch", "torchvision", "pillow")
 _BATCH = 8  # pictures read at once
 
 
@@ -33,54 +33,48 @@ class FindsBoxes(Protocol):
     def boxes(self, pictures: Sequence[Image], what: str) -> Sequence[Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class DetectorFiles:
-    """A detector that is known by content and not loaded yet. `names` are its classes by number, which `where` says;
-    None if it looks for what a text names. `tokenizer` and `preprocessing` are digests of how texts and pictures are
-    read, `packages` those whose versions decide its numbers too."""
-
-    fingerprint: str
-    preparation: str
-    names: Mapping[int, str] | None
-    where: str
-    tokenizer: str
-    preprocessing: str
-    load: Callable[[Device], FindsBoxes]
-    packages: tuple[str, ...] = ("torchvision",)
-
-
 class DetectorModel(JudgedModel[FindsBoxes]):
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
-    renames classes, so that another one is looked for, is seen by it.
+    renames classes, so that another one is looked for, is seen by it. `names` are its classes by number, which `where`
+    says; None if it looks for what a text names.
     """
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
-    def __init__(self, files: DetectorFiles, request: Request, note: str | None = None) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        names: Mapping[int, str] | None,
+        where: str,
+        request: Request,
+        note: str | None = None,
+    ) -> None:
         super().__init__(request, "fp32", note)
-        self.fingerprint, self.preparation = files.fingerprint, files.preparation
-        self.tokenizer, self.preprocessing, self._files = files.tokenizer, files.preprocessing, files
+        self.fingerprint, self.preparation = checkpoint.fingerprint, checkpoint.preparation
+        self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
+        self._checkpoint, self._names, self._where = checkpoint, names, where
 
     def _load(self) -> FindsBoxes:
-        return self._files.load(self._device)
+        found: FindsBoxes = self._checkpoint.load(self._device)
+        return found
 
     def detect(self, what: str) -> Detections:
         """Boxes of a class by its name, or, of a model that reads texts, of what a text names.
 
         Raises DatasetError for an unreadable picture, ModelError for a class that the model does not have.
         """
-        if self._files.names is not None:
-            class_number(self._files.names, what, self._files.where)
+        if self._names is not None:
+            class_number(self._names, what, self._where)
         table = self._table(what).reshape(-1, MOST_BOXES, 5).astype(np.float64)
         row, place = np.nonzero(table[:, :, 4] > 0)
         return Detections(row.astype(np.int64), table[row, place, 4], table[row, place, :4])
 
     def _table(self, what: str) -> Numbers:
         """Boxes by image, (images, MOST_BOXES * 5): the rows of the engine."""
-        identity = {**self._ways(*self._files.packages), "dataset": self._request.source.fingerprint, "what": what}
-        with RowParts(self._request, f"detections/{digest(identity)}") as work:
+        key = self._checkpoint.key(self._device, dataset=self._request.source.fingerprint, what=what)
+        with RowParts(self._request, f"detections/{key}") as work:
             if not work.has.all():
                 source, engine = self._request.source, self._engine()
                 for todo in work.batches(_BATCH):
@@ -117,17 +111,15 @@ class DetectorFamily(FolderFamily):
         else:
             names = class_names(found.config, where)
             tokenizer = names_digest(names)
-        files = DetectorFiles(
+        code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
+        checkpoint = Checkpoint(
             fingerprint=found.fingerprint,
-            preparation=f"detector/{checkpoints.code_of(found, CODE_VERSION)}",
-            names=names,
-            where=where,
+            identity={"adapter": "detector", "code": code, "libraries": libraries},
+            load=partial(IsolatedDetector if found.plain else _load, found),
             tokenizer=tokenizer,
             preprocessing=folder_preprocessing(found, "detector"),
-            load=partial(IsolatedDetector if found.plain else _load, found),
-            packages=("torchvision", *found.packages),
         )
-        return DetectorModel(files, request, checkpoints.plain_note(found))
+        return DetectorModel(checkpoint, names, where, request, checkpoints.plain_note(found))
 
 
 def _load(found: TransformersFolder, device: Device) -> FindsBoxes:

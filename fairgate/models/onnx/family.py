@@ -28,10 +28,10 @@ from fairgate.models.checkpoints import (
     split_options,
     versions,
 )
-from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.detection.family import DetectorFiles, DetectorModel, names_digest
+from fairgate.models.detection.family import DetectorModel, names_digest
 from fairgate.models.family import FileFamily, option_paths
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
@@ -155,19 +155,17 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
         return Loaded(pictures.by(files), OnnxClassifier(files, outputs, len(names.own), uri))
 
     named = {"outputs": asdict(outputs), "pictures": pictures.settings, **said}
-    found = FixedLabelFiles(
+    found = Checkpoint(
         fingerprint=digest({"files": files.fingerprint(), **named}),
         identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
-        heads={"": names},
         load=load,
         preprocessing=pictures.digest,
     )
-    return FixedLabelModel(found, request)
+    return FixedLabelModel(found, {"": names}, request)
 
 
 def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> DetectorModel:
-    uri = request.uri
-    _libraries(options)
+    uri, libraries = request.uri, _libraries(options)
     names, named = named_outputs(None, options.get("labels"), request.base, uri)
     if "processor" in options:
         raise ModelError(
@@ -188,17 +186,14 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
         files.require_unchanged()
         return OnnxDetector(files, classes, pictures, said, uri)
 
-    found = DetectorFiles(
+    found = Checkpoint(
         fingerprint=digest({"files": files.fingerprint(), "said": asdict(said), "pictures": shown, **named}),
-        preparation=f"onnx/{CODE_VERSION}",
-        names=classes,
-        where=uri,
+        identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": {**libraries, **versions("torchvision")}},
+        load=load,
         tokenizer=names_digest(classes),
         preprocessing=preprocessing_digest(adapter="onnx", pictures=shown),
-        load=load,
-        packages=("onnxruntime", "numpy", "torchvision"),
     )
-    return DetectorModel(found, request)
+    return DetectorModel(found, classes, uri, request)
 
 
 def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> TwoTowers:
