@@ -291,6 +291,12 @@ def test_an_sdxl_whose_second_text_encoder_has_no_pooled_output_is_refused(
         painted(folder)
 
 
+def test_what_an_index_adds_reaches_no_pipeline(folder: Path) -> None:
+    before = painted(folder)
+    edit(folder / "model_index.json", image_encoder="another", requires_safety_checker=True)
+    assert difference(painted(folder), before) == 0
+
+
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     (folder / UNET).rename(tmp_path / "elsewhere.safetensors")
     (folder / UNET).symlink_to(tmp_path / "elsewhere.safetensors")

@@ -33,6 +33,7 @@ from fairgate.models.generation.diffusion.schedule import class_of, make_schedul
 from fairgate.models.generation.diffusion.single_file import require_whole
 from fairgate.models.generation.offload import current_offload
 
+_SWITCHES = ("force_zeros_for_empty_prompt", "requires_aesthetics_score")  # of SDXL's pipelines
 _REMEMBERED = 100
 """Prompts whose embeddings stay on the device: 63 MB of an SDXL's, 24 MB of an SD 1.5's."""
 _PIXELS_AT_ONCE = 1 << 20  # of a decoded batch: the VAE's activations are far larger than the UNet's
@@ -87,8 +88,8 @@ class StableDiffusion:
         self.refiner: StableDiffusion | None = None
         path = found.folder / "scheduler" / "scheduler_config.json"
         self._own_scheduler = partial(make_scheduler, found.components["scheduler"], read_config(path), str(path))
-        self._settings = found.settings
-        self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
+        # of the index, which anybody may have written, no more than these
+        self._settings = {name: bool(found.settings[name]) for name in _SWITCHES if name in found.settings}
         self._embed = lru_cache(_REMEMBERED)(self._embedded)
         self._load(found, base)
         found.files.require_unchanged()
@@ -186,7 +187,8 @@ class StableDiffusion:
         Nothing is the empty prompt, and zeros for an SDXL that was trained so.
         """
         embedded = self.embed_prompts([negative or ""])
-        if negative is None and self._zero_negative and embedded.pooled is not None:
+        zeros = self._settings.get("force_zeros_for_empty_prompt", True)
+        if negative is None and zeros and embedded.pooled is not None:
             embedded = Conditioning(torch.zeros_like(embedded.tokens), torch.zeros_like(embedded.pooled))
         return joined([embedded] * count)
 
