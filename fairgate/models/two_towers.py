@@ -31,8 +31,7 @@ class TwoTowers(JudgedModel[Encoder]):
 
     def __init__(self, checkpoint: Checkpoint, request: Request, note: str | None = None) -> None:
         super().__init__(request, note=note)
-        self.fingerprint = checkpoint.fingerprint
-        self.preparation = checkpoint.preparation
+        self.fingerprint, self.preparation = checkpoint.fingerprint, checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
         self.checkpoint = checkpoint
         self._images: Embeddings | None = None

@@ -37,24 +37,19 @@ class DetectorModel(JudgedModel[FindsBoxes]):
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
-    renames classes, so that another one is looked for, is seen by it. `names` are its classes by number, which `where`
-    says; None if it looks for what a text names.
+    renames classes, so that another one is looked for, is seen by it. `names` are its classes by number; None if it
+    looks for what a text names.
     """
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        names: Mapping[int, str] | None,
-        where: str,
-        request: Request,
-        note: str | None = None,
+        self, checkpoint: Checkpoint, names: Mapping[int, str] | None, request: Request, note: str | None = None
     ) -> None:
         super().__init__(request, "fp32", note)
         self.fingerprint, self.preparation = checkpoint.fingerprint, checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
-        self._checkpoint, self._names, self._where = checkpoint, names, where
+        self._checkpoint, self._names = checkpoint, names
 
     def _load(self) -> FindsBoxes:
         found: FindsBoxes = self._checkpoint.load(self._device)
@@ -66,7 +61,7 @@ class DetectorModel(JudgedModel[FindsBoxes]):
         Raises DatasetError for an unreadable picture, ModelError for a class that the model does not have.
         """
         if self._names is not None:
-            class_number(self._names, what, self._where)
+            class_number(self._names, what, self.uri)
         table = self._table(what).reshape(-1, MOST_BOXES, 5).astype(np.float64)
         row, place = np.nonzero(table[:, :, 4] > 0)
         return Detections(row.astype(np.int64), table[row, place, 4], table[row, place, :4])
@@ -104,12 +99,12 @@ class DetectorFamily(FolderFamily):
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
         named, options = checkpoints.split_options(request.uri, request.address, ("processor",))
         found = self.found(request, named, options, checkpoints.DETECTORS, use="detect with", tokenizer=False)
-        where, names = str(found.path / "config.json"), None
+        names: dict[int, str] | None = None
         if found.kind in checkpoints.READ_TEXTS:
             checkpoints.require_companion(found.path, found.files.paths, checkpoints.VOCABULARIES)
             tokenizer = folder_tokenizer(found)
         else:
-            names = class_names(found.config, where)
+            names = class_names(found.config, str(found.path / "config.json"))
             tokenizer = names_digest(names)
         code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
         checkpoint = Checkpoint(
@@ -119,7 +114,7 @@ class DetectorFamily(FolderFamily):
             tokenizer=tokenizer,
             preprocessing=folder_preprocessing(found, "detector"),
         )
-        return DetectorModel(checkpoint, names, where, request, checkpoints.plain_note(found))
+        return DetectorModel(checkpoint, names, request, checkpoints.plain_note(found))
 
 
 def _load(found: TransformersFolder, device: Device) -> FindsBoxes:

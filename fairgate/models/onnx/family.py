@@ -193,7 +193,7 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
         tokenizer=names_digest(classes),
         preprocessing=preprocessing_digest(adapter="onnx", pictures=shown),
     )
-    return DetectorModel(found, classes, uri, request)
+    return DetectorModel(found, classes, request)
 
 
 def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> TwoTowers:
