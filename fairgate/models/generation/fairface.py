@@ -167,7 +167,7 @@ class DlibFinder:
         """Aligned chips, the largest face first; boxes are the detector's, in pixels, and may reach over the edge."""
         with naming("dlib", "look for faces"):
             scale = self._side / max(image.size)
-            width, height = searched_size(image.size, self._side)
+            width, height = (max(1, length * self._side // max(image.size)) for length in image.size)
             pixels = self._dlib.resize_image(np.asarray(image.convert("RGB")), rows=height, cols=width)
             found = list(self._detector(pixels, self._upsample))
             if not found:
@@ -183,16 +183,6 @@ class DlibFinder:
             box = Box(left / scale, top / scale, right / scale, bottom / scale, score, "face")
             cut.append(FoundFace(fromarray(chip), box))
         return sorted(cut, key=lambda face: (face.box.left - face.box.right) * (face.box.bottom - face.box.top))
-
-
-def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
-    """Width and height in pixels at which a picture is searched: the longest is `side`, the other rounded down.
-
-    >>> searched_size((5000, 2500), 800)
-    (800, 400)
-    """
-    width, height = (max(1, length * side // max(size)) for length in size)
-    return width, height
 
 
 def _model_files() -> HashedFiles:

@@ -14,7 +14,7 @@ from perceiver_world import PHOTOS, REAL, portrait
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.generation.fairface import DlibFinder, searched_size
+from fairgate.models.generation.fairface import DlibFinder
 
 with_dlib = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("dlib", "face_recognition_models")) or not PHOTOS.is_dir(),
@@ -83,14 +83,6 @@ def test_pictures_are_searched_and_cut_with_the_authors_settings(dlib: FakeDlib)
     assert boxes == [(150, 150, 250, 250), (40, 40, 80, 80)]  # largest first, in pixels of the picture
     assert [face.box.score for face in faces] == [1.0, 0.9]
     assert [face.chip.getpixel((0, 0))[0] for face in faces] == [300 % 251, 80]
-
-
-@pytest.mark.parametrize("side", [400, 800])
-def test_the_longest_side_is_the_asked_one_whatever_the_pictures(side: int) -> None:
-    for longest in range(1, 6000):
-        assert searched_size((longest, 1), side)[0] == searched_size((1, longest), side)[1] == side
-    assert searched_size((4000, 3), 800) == (800, 1)
-    assert searched_size((1024, 768), 800) == (800, 600)
 
 
 def test_settings_and_models_are_in_the_finders_identity(dlib: FakeDlib) -> None:
