@@ -134,15 +134,15 @@ def test_words_and_abstentions_that_are_planted_for_one_group_fail_by_their_own_
 
 
 @pytest.mark.nightly
-def test_a_tokenizer_that_is_not_the_baselines_is_also_judged_with_the_baselines(root: Path, run: Run) -> None:
+def test_another_tokenizer_passes_where_the_baselines_does_too(root: Path, run: Run) -> None:
+    """A model that could not be judged with the baseline's would pass no comparison."""
     folder = Path(shutil.copytree(root / "tuned", root / "retold"))
     made = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     made["model"]["merges"].pop()
     (folder / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
     checks = run("retold")
-    compared = [check for check in checks.values() if check.rule == "no_worse_than"]
-    assert compared
-    assert all("with the baseline's tokenizer" in check.reason for check in compared)
+    assert "no_worse_than" in {check.rule for check in checks.values()}
+    assert {check.verdict for check in checks.values()} == {"pass"}
 
 
 @pytest.mark.nightly
