@@ -11,6 +11,7 @@ from detector_world import CLASSES
 from differential_models import Images, Layout, Numbers, save_row
 from family_rows import CHAT, LABELS
 
+from fairgate.ground.errors import clean
 from fairgate.models import LOWEST_SCORE
 
 SOUGHT = "person"
@@ -113,7 +114,7 @@ def _answers(kind: str) -> Callable[[Path, Images], Numbers]:
             length = inputs["input_ids"].shape[1]
             new = made[:, length:] if torch.equal(made[:, :length], inputs["input_ids"]) else made
             said.append(processor.batch_decode(new, skip_special_tokens=True)[0].strip())
-        return _spelled(said)
+        return _spelled([clean(each) for each in said])  # as what an isolated process writes is cleaned
 
     return library
 
