@@ -282,7 +282,11 @@ def load_parts(
 
     model_class = getattr(transformers, class_name, None)
     if model_class is None:
-        raise not_known(found)
+        raise ModelError(
+            f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
+            where=str(found.path),
+            remedy="install a newer one: `pip install --upgrade transformers`",
+        )
     found.files.require_unchanged()
     model = load_model(model_class, found, unused=unused, **parts)
     model = (cast_once(model, device) if casting else model).to(device.name)
@@ -290,17 +294,6 @@ def load_parts(
         processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL) if images else None
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL) if texts else None
     return model, processor, tokenizer
-
-
-def not_known(found: TransformersFolder) -> ModelError:
-    """The error for a type that a later release of transformers has."""
-    import transformers
-
-    return ModelError(
-        f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
-        where=str(found.path),
-        remedy="install a newer one: `pip install --upgrade transformers`",
-    )
 
 
 @contextlib.contextmanager
