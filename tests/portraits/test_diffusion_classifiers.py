@@ -79,7 +79,7 @@ def test_what_was_planted_comes_back_in_rank(run: Run, root: Path) -> None:
     run("base", baseline="none")  # the suite's own errors, which the cache then has
     model = classifier(root)
     errors = model.errors([f"a portrait of {with_article(word)}" for word in PROFESSIONS])
-    assert model.unet_evaluations == 0
+    assert model._network is None
     male = open_dataset("people", root / "datasets").index.attributes["gender"] == "male"
     planted, measured, across = [], [], []
     for one, other in combinations(range(len(PROFESSIONS)), 2):

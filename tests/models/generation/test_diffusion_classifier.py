@@ -96,12 +96,12 @@ def test_errors_are_those_of_a_plain_loop_over_diffusers_parts(
 def test_an_error_is_computed_once_whatever_compares_it(pipelines: Any) -> None:
     model = classifier(pipelines["sd1"])
     model.log_probabilities(PROMPTS)
-    assert model.unet_evaluations == 4 * 4 * 3
+    assert model._engine().spent["unet"] == 4 * 4 * 3
     model.log_probabilities(PROMPTS[::-1])
     model.pair_choices(PROMPTS[:1], PROMPTS[1:])
-    assert model.unet_evaluations == 4 * 4 * 3
+    assert model._engine().spent["unet"] == 4 * 4 * 3
     model.log_probabilities([PROMPTS[0], "a man"])
-    assert model.unet_evaluations == 4 * 4 * 4
+    assert model._engine().spent["unet"] == 4 * 4 * 4
 
 
 def test_a_second_run_reads_the_cache_and_loads_nothing(pipelines: Any, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_second_run_reads_the_cache_and_loads_nothing(pipelines: Any, tmp_path
     again = classifier(pipelines["sd1"], cache=EmbeddingCache(tmp_path))
     other = classifier(pipelines["sd1"], "samples=2", cache=EmbeddingCache(tmp_path))
     assert np.array_equal(first.errors(PROMPTS), again.errors(PROMPTS))
-    assert again.unet_evaluations == 0
+    assert again._network is None
     assert not np.array_equal(other.errors(PROMPTS), first.errors(PROMPTS))
     assert other.fingerprint != first.fingerprint  # answers of other samples are another model's
     assert other.preprocessing != first.preprocessing
@@ -125,7 +125,7 @@ def test_what_was_interrupted_is_continued(pipelines: Any, tmp_path: Path) -> No
         classifier(pipelines["sd1"], cache=cache, source=broken).errors(PROMPTS)
     model = classifier(pipelines["sd1"], cache=cache, source=images)
     model.errors(PROMPTS)
-    assert model.unet_evaluations == 2 * 4 * 3
+    assert model._engine().spent["unet"] == 2 * 4 * 3
 
 
 @settings(max_examples=5, deadline=None)
@@ -283,7 +283,7 @@ def test_early_decisions_are_cached_and_those_of_all_samples_where_nothing_is_cl
     assert np.array_equal(found, classifier(pipelines["sd1"]).pair_choices(PROMPTS[:1], PROMPTS[1:]))
     again = classifier(pipelines["sd1"], "samples=4&stop=3", cache=cache)
     assert np.array_equal(again.pair_choices(PROMPTS[:1], PROMPTS[1:]), found)
-    assert again.unet_evaluations == 0
+    assert again._network is None
 
 
 def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_samples_give(
@@ -293,7 +293,7 @@ def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_sampl
     model = classifier(pipelines["sd1"], cache=cache)
     one, two = model.errors_by_samples(PROMPTS, (1, 2))
     assert np.array_equal(model.errors(PROMPTS), classifier(pipelines["sd1"]).errors(PROMPTS))
-    assert model.unet_evaluations == 4 * 4 * 3  # each sample once, whatever the parts
+    assert model._engine().spent["unet"] == 4 * 4 * 3  # each sample once, whatever the parts
     engine = model._denoising()
     latents = engine.latents(picture(0).convert("RGB"))
     every = engine(latents, ["0000"], engine.model.embed_prompts(list(PROMPTS)))[0]
@@ -301,10 +301,10 @@ def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_sampl
     np.testing.assert_allclose(two[0], every[[1, 3]].mean(axis=0), rtol=1e-5)
     again = classifier(pipelines["sd1"], cache=cache)
     assert np.array_equal(again.errors_by_samples(PROMPTS, (1, 2))[1], two)
-    assert again.unet_evaluations == 0
+    assert again._network is None
     hasty = classifier(pipelines["sd1"], "samples=4&stop=3")
     np.testing.assert_allclose(hasty.errors_by_samples(PROMPTS, (1,))[0], one, rtol=1e-5)
-    assert hasty.unet_evaluations == 4 * 1 * 3
+    assert hasty._engine().spent["unet"] == 4 * 1 * 3
 
 
 @pytest.mark.parametrize("count", [0, 5])

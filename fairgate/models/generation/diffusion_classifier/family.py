@@ -122,11 +122,6 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         """The pictures that it classifies and edits."""
         return self._request.source
 
-    @property
-    def unet_evaluations(self) -> int:
-        """Pictures that the UNet denoised so far, in this process."""
-        return 0 if self._network is None else self._network.spent["unet"]
-
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
         return log_softmax(-self.errors(prompts))
