@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import diffusers
 import torch
 from safetensors import SafetensorError, safe_open
 
@@ -26,17 +25,14 @@ _HEADER = "lora_adapter_metadata"
 """Where diffusers notes the settings of peft in a file."""
 
 
-def merge_lora(found: PipelineFiles, parts: Mapping[str, Any]) -> None:
-    """Merge a pipeline's LoRA into its parts, by name. Raises ModelError for one that does not fit, and for a header
-    with settings that peft is not given."""
-    path = found.files.paths.get("lora")
-    if path is None:
-        return
+def merge_lora(pipeline: Any, found: PipelineFiles) -> None:
+    """Merge the LoRA of a pipeline's files into its parts. Raises ModelError for one that does not fit, and for a
+    header with settings that peft is not given."""
+    path = found.files.paths["lora"]
     versions("peft")  # where it is missing, the error says how to install it
     where = str(path)
     header = _plain_header(path, where)
-    loader: Any = type("Loader", (getattr(diffusers, found.pipeline),), {**parts, "components": dict(parts)})
-    pipeline = loader.__new__(loader)  # a pipeline's constructor takes parts that a LoRA does not touch
+    parts = {name: part for name in _PARTS if (part := pipeline.components.get(name)) is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("error" if header else "ignore", RuntimeWarning)  # of other layers than the tensors'
         count, alphas = add_lora(pipeline, parts.values(), path, found.address.lora_scale, where)
@@ -44,7 +40,7 @@ def merge_lora(found: PipelineFiles, parts: Mapping[str, Any]) -> None:
     if several or 0 < len(alphas) < count // 2:
         raise _unfit("layers of a part have different alphas, or some have none: diffusers mixes them up", where)
     with quiet():
-        pipeline.fuse_lora(components=[part for part in _PARTS if part in parts])
+        pipeline.fuse_lora(components=list(parts))
         pipeline.unload_lora_weights()
 
 

@@ -106,25 +106,26 @@ class StableDiffusion:
             for name in names
             if name not in shared
         }
-        self.unet = _unet_or_vae(found, "unet", self.dtype)
-        merge_lora(found, {"unet": self.unet, **shared, **own})
-        self.unet = _counted(self.placement.place(self.unet), self)
-        self._encoders: dict[str, Any] = {name: shared.get(name) or self.placement.place(own[name]) for name in names}
+        self._encoders: dict[str, Any] = {name: shared.get(name) or own[name] for name in names}
         self._tokenizers: dict[str, Any] = {}
         for name, encoder in self._encoders.items():
             tokenizer = load_tokenizer(found, name.replace("text_encoder", "tokenizer"))
             # some tokenizers name no limit
             tokenizer.model_max_length = min(tokenizer.model_max_length, encoder.config.max_position_embeddings)
             self._tokenizers[name.replace("text_encoder", "tokenizer")] = tokenizer
-        self.text_encoders, self.tokenizers = list(self._encoders.values()), list(self._tokenizers.values())
+        self.unet = _unet_or_vae(found, "unet", self.dtype)
+        sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
+        self.vae: Any = _unet_or_vae(found, "vae", torch.float32) if base is None else base.vae
+        if "lora" in found.files.paths:
+            merge_lora(self.pipeline_for("Img2Img"), found)
+        self._encoders |= {name: self.placement.place(encoder) for name, encoder in own.items()}
+        self.unet = _counted(self.placement.place(self.unet), self)
         if base is None:
-            self.vae = _read_once(self.placement.place(_unet_or_vae(found, "vae", torch.float32)))
-        else:
-            self.vae = base.vae
+            self.vae = _read_once(self.placement.place(self.vae))
+        self.text_encoders, self.tokenizers = list(self._encoders.values()), list(self._tokenizers.values())
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
         if found.address.vae_tile is not None:
             self._read_in_tiles(found.address.vae_tile)
-        sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
         self.pictures = VaeImageProcessor(vae_scale_factor=self.vae_factor)
         _require_plain(self)
