@@ -16,9 +16,10 @@ from scipy.special import bdtr, ndtr, ndtri
 
 from benchmarks._calibration_rows import Cell, Row
 from fairgate.formulas.statistics import Resamples
-from fairgate.formulas.statistics._limits import SPARSE_ANSWERS, mean_evidence
+from fairgate.formulas.statistics._limits import mean_evidence
 from fairgate.formulas.statistics.answers import p_lost_less, p_lost_more
 from fairgate.formulas.statistics.family import RESERVE, adjusted
+from fairgate.formulas.statistics.moments import SPARSE_ANSWERS
 from fairgate.ground.randomness import stream
 
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairgate.data.parquet_file import is_text
 from fairgate.ground.errors import first_harmful
+from fairgate.ground.on_disk import on_disk, texts_on_disk
 
 FEW = 1 << 14
 """Texts up to which Python's lists do: importing Arrow's functions takes 0.06 s."""
@@ -78,6 +79,10 @@ class TextColumn:
             whole = cls.of([f"{a}{by}{b}" for a, b in zip(left, right, strict=True)])
             first = cls(whole.names, whole.codes[codes])
         return first
+
+    def on_disk(self) -> TextColumn:
+        """The same, on disk if it is large."""
+        return TextColumn(texts_on_disk(self.names), on_disk(self.codes))
 
     def __len__(self) -> int:
         return len(self.codes)

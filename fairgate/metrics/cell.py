@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import TextRows
-from fairgate.formulas.statistics import MOST, Entries
+from fairgate.data import TextRows, code_type
+from fairgate.formulas.statistics import MOST, Entries, ImageCells, ImageNumbers
 from fairgate.ground.errors import MetricError
+from fairgate.ground.on_disk import on_disk
 from fairgate.probes import Rows, text_codes
 
 Crossing = tuple[str, ...]
@@ -20,6 +21,9 @@ Crossing = tuple[str, ...]
 
 _REMEMBERED = 40 << 20
 """Bytes of what cells remember."""
+
+_FINEST = 1024
+"""Groups of the finest crossing, if its cells are summed once for all groupings."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -51,7 +55,7 @@ class SetGroups:
         if n_sets == len(set_code) and len(codes) == 1:  # images that form no sets, in a group each
             column = np.empty(n_sets, dtype=np.int64)
             column[set_code] = codes[0]
-            return cls(_all_sets(n_sets), column, np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
+            return cls(_all_sets(n_sets), on_disk(column), np.broadcast_to(1.0, n_sets), set_code, (n_sets, groups))
         flat = np.concatenate([set_code * groups + code + at for code, at in zip(codes, starts, strict=False)])
         keys, entry, weight = used_codes(flat, n_sets * groups)
         row, column = np.divmod(keys, groups)
@@ -77,7 +81,7 @@ def used_codes(codes: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], 
 @lru_cache(maxsize=1)
 def _all_sets(n_sets: int) -> NDArray[np.int64]:
     """0..sets-1: one array for all groupings."""
-    return np.arange(n_sets)
+    return on_disk(np.arange(n_sets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class Cell:
     subject: TextRows
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
+    finest: ImageCells | None = None
+    """Of very many single images, the groups of all attributes crossed"""
     _made: list[tuple[str, NDArray[Any], NDArray[Any]]] = field(default_factory=list, repr=False, compare=False)
     _known: list[SetGroups] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -128,6 +134,8 @@ class Cell:
 
     def group_sets(self) -> NDArray[np.int64]:
         """Number of sets that hold a member of every group."""
+        if self.groups and self.unit == "images":
+            return self.group_images()
         return self.places().entries(np.zeros(len(self.rows))).sets()
 
     def sets_with(self, group: str) -> NDArray[np.bool_]:
@@ -167,6 +175,23 @@ class Cell:
         self._made[:] = [(what, of, made), *self._made[: _REMEMBERED // max(1, made.nbytes)]]
         return made
 
+    def numbers(self, values: NDArray[Any]) -> ImageNumbers | None:
+        """`values` (images,) of single images, to be summed by the finest groups; None if they are not to be."""
+        if self.finest is None or len(self.group_codes) > 1:
+            return None
+        finest, cells = self.finest, len(self.finest.counts)
+
+        def group_of_cell() -> NDArray[np.int64]:
+            group = np.zeros(cells, dtype=np.int64)
+            for codes in self.group_codes:
+                group[finest.cell] = codes
+            return group
+
+        of = self.group_codes or ("all",)
+        group = finest.once(("groups", *of), group_of_cell)
+        names = sum(map(len, self.groups)) or 1
+        return ImageNumbers(finest, group, names, values, lambda: self.sums(values.astype(np.float64))[0])
+
     def sums(self, values: Floats) -> tuple[Entries, Entries]:
         """Sums of `values` (images,) over every set's images in every group, and their means."""
         places = self.places()
@@ -198,6 +223,7 @@ class Cells:
     _sets: dict[str | None, tuple[NDArray[np.int64], TextRows, NDArray[np.int64]]] = field(default_factory=dict)
     _made: dict[str | None, list[tuple[str, NDArray[Any], NDArray[Any]]]] = field(default_factory=dict)
     _codes: dict[Crossing, tuple[NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
+    _finest: dict[str | None, ImageCells | None] = field(default_factory=dict)
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
         """The images of one subject, or (None) of all."""
@@ -212,6 +238,7 @@ class Cells:
                 subject=self.index.subject if subject is None else self.index.subject[rows],
                 group_codes=tuple(codes if subject is None else codes[rows] for codes, _ in codings),
                 groups=tuple(names for _, names in codings),
+                finest=self._finest_of(subject),
                 _made=self._made.setdefault(subject, []),
             )
         return self._known[key]
@@ -221,13 +248,27 @@ class Cells:
             index = self.index
             everything = np.arange(len(index.subject), dtype=np.int64)
             rows = everything if subject is None else np.flatnonzero(index.subject == subject)
-            self._sets[subject] = rows, *text_codes(index.set_id if subject is None else index.set_id[rows])
+            set_ids, set_code = text_codes(index.set_id if subject is None else index.set_id[rows])
+            self._sets[subject] = on_disk(rows), set_ids, on_disk(set_code)
         return self._sets[subject]
+
+    def _finest_of(self, subject: str | None) -> ImageCells | None:
+        """The crossing of all attributes, where blocks of single images are drawn and it has few groups."""
+        if subject not in self._finest:
+            rows, set_ids, set_code = self._sets_of(subject)
+            self._finest[subject] = None
+            if MOST < len(rows) == len(set_ids):
+                codes, names = self._codes_of(tuple(self.index.attributes))
+                if len(names) <= _FINEST:
+                    cell = codes[rows].astype(code_type(len(names)))
+                    counts = np.bincount(cell, minlength=len(names))
+                    self._finest[subject] = ImageCells(cell, set_code, counts)
+        return self._finest[subject]
 
     def _codes_of(self, crossing: Crossing) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         if crossing not in self._codes:
             codes, names = self.index.codes(crossing)
-            self._codes[crossing] = np.asarray(codes, dtype=np.int64), tuple(names)
+            self._codes[crossing] = on_disk(np.asarray(codes, dtype=np.int64)), tuple(names)
         return self._codes[crossing]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from fairgate.formulas.metrics import NullSkew
-from fairgate.formulas.statistics import Entries, Interval, Unavailable
+from fairgate.formulas.statistics import Entries, ImageNumbers, Interval, Unavailable
 from fairgate.ground.plugins import Registry
 from fairgate.metrics.cell import Cell, Counts, Crossing, Floats
 from fairgate.probes import DatasetFacts, Probe, ProbeScores
@@ -142,7 +142,7 @@ class Means:
     """A statistic that is made of the groups' means: `sums` of every set's images in every group, with their number as
     weight, and what `finish` makes of resampled means (draws, groups), NaN for a group without an image."""
 
-    sums: Entries
+    sums: Entries | ImageNumbers
     finish: Callable[[Floats], Drawn]
 
 
@@ -174,7 +174,7 @@ class Measure:
     group_badness: Floats = field(default_factory=lambda: np.empty(0))
     group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    paired: Floats | Entries | None = None
+    paired: Floats | Entries | ImageNumbers | None = None
     weights: Floats | None = None
     means: Means | None = None
     in_blocks: Callable[[Counts, NDArray[np.int64]], Drawn] | None = None

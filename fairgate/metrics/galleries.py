@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +91,8 @@ def galleries_of(r: MetricRequest, cell: Cell) -> list[Gallery]:
 
     def gallery(name: str, rows: NDArray[np.int64]) -> Gallery:
         sizes = [len(names) for names in cell.groups]
-        crossing = np.ravel_multi_index([codes[rows] for codes in cell.group_codes], sizes)
+        of_rows = [_of(rows, codes) for codes in cell.group_codes]
+        crossing = of_rows[0] if len(of_rows) == 1 else np.ravel_multi_index(of_rows, sizes)
         shown, joint, _ = used_codes(crossing, math.prod(sizes))
         groupings = tuple(
             Grouping(of.astype(np.int64), len(names), r.settings.compared(names))
@@ -109,10 +111,16 @@ def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
     galleries = galleries_of(r, cell)
     queries = []
     for gallery, scores in zip(galleries, answers if r.words else [answers[0]] * len(galleries), strict=True):
-        similarity = scores.value[cell.rows[gallery.rows]]
+        similarity = _of(gallery.rows, _of(cell.rows, scores.value))
         require_told_apart(r, similarity, gallery.name)
-        queries.append(Query(similarity, gallery.joint, cell.set_code[gallery.rows], gallery.groupings, cell.n_sets))
+        sets = _of(gallery.rows, cell.set_code)
+        queries.append(Query(similarity, gallery.joint, sets, gallery.groupings, cell.n_sets))
     return queries
+
+
+def _of(rows: NDArray[np.int64], column: NDArray[Any]) -> NDArray[Any]:
+    """A column's entries of some rows, in order; the column itself if these are all."""
+    return column if len(rows) == len(column) else column[rows]
 
 
 def require_told_apart(r: MetricRequest, similarity: Floats, query: str, whose: str = "every") -> None:
@@ -163,7 +171,9 @@ def measure_rankings(
         value=float(now.value[0]),
         draw=draw,
         in_blocks=draw,
-        badness=np.mean([query.spread_inside_sets() for query in queries], axis=0),
+        badness=np.zeros(cell.n_sets)
+        if cell.unit == "images"
+        else np.mean([query.spread_inside_sets() for query in queries], axis=0),
         groups=[cell.group_names()[position] for position in included],
         group_values=groups,
         group_badness=np.abs(groups) if by_size else groups if extreme == "max" else -groups,

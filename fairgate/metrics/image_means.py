@@ -38,7 +38,7 @@ from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 
-def shares(cell: Cell, right: Callable[[], Floats]) -> Measure:
+def shares(cell: Cell, right: Callable[[], NDArray[Any]]) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
 
     def wrong() -> Floats:
@@ -54,7 +54,7 @@ class Right(OfWorstGroup):
     """The mean of something between 0 and 1 per image; over groups, the worst group's."""
 
     @abstractmethod
-    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> NDArray[Any]:
         """How right the model is about every image of the cell, (images,)."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
@@ -65,14 +65,12 @@ class Right(OfWorstGroup):
         return 1 / labels
 
 
-def _of_cell(cell: Cell, numbers: NDArray[Any]) -> Floats:
-    """Of every image of the cell, as floats, (images,)."""
-    if len(numbers) == len(cell.rows) and numbers.dtype == np.float64:
-        return numbers
-    return cell.once("rows", numbers, lambda: numbers[cell.rows].astype(np.float64))
+def _of_cell(cell: Cell, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Of every image of the cell, (images,)."""
+    return numbers if len(numbers) == len(cell.rows) else cell.once("rows", numbers, lambda: numbers[cell.rows])
 
 
-def _right(cell: Cell, answer: ProbeScores) -> Floats:
+def _right(cell: Cell, answer: ProbeScores) -> NDArray[Any]:
     return _of_cell(cell, answer.more["right"] if answer.correct is None else answer.correct)
 
 
@@ -89,7 +87,7 @@ class Accuracy(Right):
         worst_set="{count} wrong",
     )
 
-    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> NDArray[Any]:
         """1 where the answer is right; of several views, the share that are."""
         return _right(cell, answers[0])
 
@@ -107,7 +105,7 @@ class PTrue(Right):
         plain="mean P(true)",
     )
 
-    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> NDArray[Any]:
         return _of_cell(cell, answers[0].value)
 
 
@@ -177,7 +175,7 @@ class GroupGap(OfWorstGroup):
         between = r.clusters or cell.unit == "images"
         return _of_images(cell, of_images, r.min_sets) if between else _inside_sets(cell, of_images())
 
-    def of_images(self, cell: Cell, answers: Answers) -> Floats:
+    def of_images(self, cell: Cell, answers: Answers) -> NDArray[Any]:
         """What gaps are of, for every image of the cell, (images,)."""
         return _of_cell(cell, answers[0].value)
 
@@ -196,7 +194,7 @@ class AccuracyGap(GroupGap):
         display="accuracy gap",
     )
 
-    def of_images(self, cell: Cell, answers: Answers) -> Floats:
+    def of_images(self, cell: Cell, answers: Answers) -> NDArray[Any]:
         """1 where the answer is right; of several views, the share that are."""
         return _right(cell, answers[0])
 
@@ -215,8 +213,8 @@ def _require_groups_apart(r: MetricRequest, cell: Cell) -> None:
         )
 
 
-def _inside_sets(cell: Cell, value: Floats) -> Measure:
-    deviation = np.empty_like(value)
+def _inside_sets(cell: Cell, value: NDArray[Any]) -> Measure:
+    deviation = np.empty(len(value))
     by_set = np.argsort(cell.set_code, kind="stable")
     deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
     lowest = np.zeros(cell.n_sets)
@@ -224,7 +222,7 @@ def _inside_sets(cell: Cell, value: Floats) -> Measure:
     return measure_means(cell, deviation, -lowest, "min")
 
 
-def _of_images(cell: Cell, of_images: Callable[[], Floats], min_sets: int) -> Measure:
+def _of_images(cell: Cell, of_images: Callable[[], NDArray[Any]], min_sets: int) -> Measure:
     """Without set-mates, a group is compared with the others of its grouping: its mean less the mean of all means.
 
     A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.

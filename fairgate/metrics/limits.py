@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import TextColumn
-from fairgate.formulas.statistics import Entries, Interval, Resamples, Unavailable, extreme_interval
+from fairgate.formulas.statistics import (
+    Entries,
+    ImageNumbers,
+    Interval,
+    Resamples,
+    Unavailable,
+    extreme_interval,
+    listed,
+)
 from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import (
     Drawn,
@@ -62,37 +70,42 @@ def in_units(table: Any, unit: Units) -> Any:
     return csr_array((np.ones(rows), unit, np.arange(rows + 1)), shape=(rows, int(unit.max()) + 1)).T @ table
 
 
-def resampled_means(sums: Entries, draws: int, sets: Resamples) -> Floats:
+def resampled_means(sums: Entries | ImageNumbers, draws: int, sets: Resamples) -> Floats:
     """Means of groups under resamples, (draws, groups), from sums with the number of images as weight; NaN for a group
     without an image."""
-    assert sums.weight is not None
-    with np.errstate(invalid="ignore", divide="ignore"):
+    if isinstance(sums, ImageNumbers):
+        if (known := sums.moments(sets)) is None:
+            return resampled_means(listed(sums), draws, sets)
+        now, table, squares = known.mean, known.by_unit(sets, 1), known.squares
+        images = known.tally(sets, draws)
+    else:
+        assert sums.weight is not None
         images = sets.tally(sums, draws, images=True)
-        if sets.unit is None:
-            (totals,) = sets.sums(sums, [sums.value], draws)
-            return np.asarray(totals / images)
-        now = sums.sums(sums.value) / sums.sums(sums.weight)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if sets.unit is None:
+                return np.asarray(sets.sums(sums, [sums.value], draws)[0] / images)
+            now = sums.sums(sums.value) / sums.sums(sums.weight)
         centred = sums.value - sums.weight * now[sums.column]
-        table = sets.by_unit(sums, centred)
-        (off,) = sets.drawn([table], draws)
-        return np.asarray(now + off * sets.spread(table, sums.sums(centred**2)) / images)
+        table, squares = sets.by_unit(sums, centred), sums.sums(centred**2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(now + sets.drawn([table], draws)[0] * sets.spread(table, squares) / images)
 
 
-def measure_means(cell: Cell, values: Floats, badness: Floats | Callable[[], Floats], extreme: Extreme) -> Measure:
+def measure_means(
+    cell: Cell, values: NDArray[Any], badness: Floats | Callable[[], Floats], extreme: Extreme
+) -> Measure:
     """A mean per group of `values` (images,), compared set by set; the value of the check is its `extreme` group's."""
-    sums, paired = cell.sums(values)
-    assert sums.weight is not None
-    weight = sums.weight
-    with np.errstate(invalid="ignore"):  # a group without an image has no mean
-        now = sums.sums(sums.value) / cell.once("weights", sums.column, lambda: sums.sums(weight))
+    numbers = cell.numbers(values)
+    sums, paired = (numbers, numbers) if numbers is not None else cell.sums(values)
 
     def under(drawn: Counts, unit: Units) -> Floats:
-        table = np.zeros((2, *sums.shape))
-        table[:, sums.row, sums.column] = sums.value, weight
+        entries = listed(sums)
+        assert entries.weight is not None
+        table = np.zeros((2, *entries.shape))
+        table[:, entries.row, entries.column] = entries.value, entries.weight
         return means_of_draws(drawn, unit, sums=table[0], counts=table[1])
 
-    group_sets = cell.once("sets", sums.column, sums.sets)
-    return measure_groups(cell, under, now, badness, extreme, group_sets=group_sets, sums=sums, paired=paired)
+    return measure_groups(cell, under, sums.means(), badness, extreme, group_sets=sums.sets(), sums=sums, paired=paired)
 
 
 def measure_groups(
@@ -106,7 +119,7 @@ def measure_groups(
     group_images: NDArray[np.int64] | None = None,
     blocks: tuple[int, ...] | None = None,
     by_size: bool = False,
-    sums: Entries | None = None,
+    sums: Entries | ImageNumbers | None = None,
     **more: Any,
 ) -> Measure:
     """A metric with a value `now` (groups,) in every group, of which the worst is the check's; or with one value.

@@ -339,5 +339,9 @@ class Request:
 
 def log_softmax(logits: Floats) -> Floats:
     """Log-softmax over the last axis, shifted by the maximum so that no exponential overflows."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+    log_p, step = np.empty_like(logits, dtype=np.result_type(logits, np.float32)), 1 << 16  # a cache holds as many
+    for start in range(0, len(logits), step):
+        part = logits[start : start + step]
+        shifted = part - part.max(axis=-1, keepdims=True)
+        log_p[start : start + step] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return log_p

@@ -10,6 +10,9 @@ import numpy as np
 from fairgate.ground.errors import ModelError, listed
 from fairgate.models.contract import Capable, Floats, LabelModel, SimilarityModel
 
+_FIRST = 1000
+"""Images that are looked at before all are"""
+
 
 def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
     """Places of ensembles with different prompts that are one and the same to a model, the earlier one first.
@@ -43,10 +46,13 @@ def require_told_apart(model: Capable, what: str, prompts: Mapping[str, str], wh
 
 def equal_columns(columns: Floats, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
     """Places of columns (images, ensembles) that are equal for every image, where their prompts are not."""
-    first: dict[bytes, int] = {}
+    first = dict[bytes, list[int]]()
     pairs = []
-    for place, column in enumerate(np.ascontiguousarray(columns.T) + 0.0):  # + 0.0: a zero has no sign
-        before = first.setdefault(column.tobytes(), place)
-        if list(ensembles[before]) != list(ensembles[place]):
+    for place, column in enumerate(columns.T):
+        alike = first.setdefault((column[:_FIRST] + 0.0).tobytes(), [])  # + 0.0: a zero has no sign
+        before = next((before for before in alike if np.array_equal(columns[:, before], column)), None)
+        if before is None:
+            alike.append(place)
+        elif list(ensembles[before]) != list(ensembles[place]):
             pairs.append((before, place))
     return pairs

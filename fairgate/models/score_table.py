@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairgate.data import TextColumn, is_text, numbers
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful
 from fairgate.ground.number_format import share_words
+from fairgate.ground.on_disk import give_back
 from fairgate.models.contract import Floats, ImageIndex, Rows
 from fairgate.models.json_table import ID
 from fairgate.models.table_files import (
@@ -109,8 +110,8 @@ class ScoreTable:
         raise ScoresError(f"the table has no column {role} '{column}'.", where=str(self.path), remedy=remedy)
 
     def _require_whole(self) -> None:
-        if lost := self.keys[self.rows < 0].tolist():
-            raise _lacking(lost, "its names", self.keys, str(self.path))
+        if (absent := np.flatnonzero(self.rows < 0)).size:
+            raise _lacking(self.keys[absent].tolist(), "its names", self.keys, str(self.path))
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
@@ -151,12 +152,10 @@ def read_table(
     Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
     Unless the table is `whole`, images may have no row: who reads a column says what these have.
     """
-    import pyarrow as pa
-
     with opened_table(path, len(index.set_id), columns=columns) as arrow:
         table = _matched(path, arrow, index, once, whole)
     del arrow  # with the names of its rows
-    pa.default_memory_pool().release_unused()
+    give_back()
     return table
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from fairgate.data import arrow_file, is_text, open_parquet
 from fairgate.ground.errors import DatasetError, ScoresError, clean, did_you_mean, listed
+from fairgate.ground.on_disk import parquet_on_disk
 from fairgate.ground.text import find_separator
 from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
 
@@ -156,9 +157,7 @@ def _read_parquet(path: Path, images: int, each: int) -> Any:
     _require_plain_names(parquet.schema_arrow.names)
     _require_bounded(parquet.metadata, images, each)
     plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or is_number(field.type)]
-    table = parquet.read(columns=plain).select(plain)
-    table.validate(full=True)  # a damaged page can hold codes of texts that there are not
-    return table
+    return parquet_on_disk(parquet, plain).select(plain)
 
 
 def _require_bounded(facts: Any, images: int, each: int) -> None:

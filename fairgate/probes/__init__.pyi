@@ -12,11 +12,8 @@ from .answers import Contest as Contest
 from .answers import ProbeScores as ProbeScores
 from .answers import Rows as Rows
 from .answers import further_numbers as further_numbers
-from .answers import read_scores as read_scores
-from .answers import read_set_ids as read_set_ids
 from .answers import scores_digest as scores_digest
 from .answers import text_codes as text_codes
-from .answers import write_scores as write_scores
 from .classification import classify as classify
 from .classification import ranks_of as ranks_of
 from .contract import Choice as Choice
@@ -37,6 +34,9 @@ from .ranking import PairModel as PairModel
 from .reader import PictureReader as PictureReader
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
+from .score_file import read_scores as read_scores
+from .score_file import read_set_ids as read_set_ids
+from .score_file import write_scores as write_scores
 from .settings import LONGEST_PROSE as LONGEST_PROSE
 from .settings import Name as Name
 from .settings import Prose as Prose

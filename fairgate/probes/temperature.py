@@ -7,11 +7,13 @@ temperature of another run need no second call of the model.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.ground.on_disk import give_back, on_disk
 from fairgate.probes.answers import Contest, ProbeScores
 
 Floats = NDArray[np.float64]
@@ -24,6 +26,9 @@ TOLERANCE = 1e-6
 _FARTHEST, _CLOSE = 64.0, 1e-9
 """In ln(beta): the ends of the searched range, and the step at which the search ends. At exp(64) every answer but an
 exact tie is certain, at exp(-64) none is."""
+
+_AT_ONCE = 1 << 15
+"""Probabilities that are computed at once"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,9 @@ class Matched:
 
 def mean_entropies(scores: ProbeScores) -> Entropies:
     """Mean entropy of a classification's answers, by subject; nothing where all labels' probabilities are not held."""
-    return {contest.subject: float(_entropy(contest.log_p, 1.0).mean()) for contest in scores.contests}
+    entropies = {contest.subject: _mean_entropy(contest.log_p, 1.0)[0] for contest in scores.contests}
+    give_back()
+    return entropies
 
 
 def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
@@ -55,13 +62,16 @@ def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
     for contest in scores.contests:
         beta = inverse_temperature(contest.log_p, wanted[contest.subject])
         betas[contest.subject] = beta
-        if beta != 1.0:  # of several views of an image, their mean
+        if beta != 1.0 and (contest.rows[1:] > contest.rows[:-1]).all():
+            value[contest.rows] = _p_true(contest, beta)
+        elif beta != 1.0:  # of several views of an image, their mean
             times = np.bincount(contest.rows, minlength=len(value))
             sums = np.bincount(contest.rows, _p_true(contest, beta), minlength=len(value))
             value[times > 0] = sums[times > 0] / times[times > 0]
-        if abs(_entropy(contest.log_p, beta).mean() - wanted[contest.subject]) > TOLERANCE:
+        if abs(_mean_entropy(contest.log_p, beta)[0] - wanted[contest.subject]) > TOLERANCE:
             missed.append(contest.subject)
-    return Matched(replace(scores, value=value), betas, tuple(missed))
+        give_back()
+    return Matched(replace(scores, value=on_disk(value)), betas, tuple(missed))
 
 
 def inverse_temperature(log_p: Floats, wanted: float) -> float:
@@ -69,13 +79,11 @@ def inverse_temperature(log_p: Floats, wanted: float) -> float:
 
     Exactly 1 where it has it already; where no beta gives it, the nearest end of the searched range.
     """
-    shifted = log_p - log_p.max(axis=1, keepdims=True)  # before beta multiplies: tiny differences stay exact
-
-    if abs(float(_entropy(shifted, 1.0).mean()) - wanted) <= _CLOSE:
+    if abs(_mean_entropy(log_p, 1.0)[0] - wanted) <= _CLOSE:
         return 1.0
     low, high, exponent, move = -_FARTHEST, _FARTHEST, 0.0, _FARTHEST
     while abs(move) > _CLOSE:  # Newton's steps; half the range if they lead out of it, or do not shrink by half
-        entropy, slope = _mean_entropy(shifted, float(np.exp(exponent)))
+        entropy, slope = _mean_entropy(log_p, float(np.exp(exponent)))
         low, high = (exponent, high) if entropy > wanted else (low, exponent)
         step = (wanted - entropy) / slope if slope < 0 else np.inf
         newton = low < exponent + step < high and abs(step) <= abs(move) / 2
@@ -84,29 +92,37 @@ def inverse_temperature(log_p: Floats, wanted: float) -> float:
     return float(np.exp(exponent))
 
 
-def _mean_entropy(shifted: Floats, beta: float) -> tuple[float, float]:
-    """Mean entropy at an inverse temperature, and its slope in ln(beta), of logits whose largest is 0."""
-    logits = beta * shifted
-    weight = np.exp(logits)
-    total = weight.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        weighted = np.where(weight > 0, weight * logits, 0.0)
-        squared = np.where(weight > 0, weighted * logits, 0.0).sum(axis=1) / total
-    expected = weighted.sum(axis=1) / total
-    return float(np.maximum(np.log(total) - expected, 0.0).mean()), float((expected**2 - squared).mean())
-
-
-def _entropy(log_p: Floats, beta: float) -> Floats:
-    """Entropy of softmax(beta x log_p) of every image, (images,)."""
-    logits = beta * (log_p - log_p.max(axis=1, keepdims=True))
-    weight = np.exp(logits)
-    total = weight.sum(axis=1)
-    expected = np.where(weight > 0, weight * logits, 0.0).sum(axis=1) / total
-    return np.asarray(np.maximum(np.log(total) - expected, 0.0))
+def _mean_entropy(log_p: Floats, beta: float) -> tuple[float, float]:
+    """Mean entropy of softmax(beta x log_p), (images, labels), and its slope in ln(beta)."""
+    entropy = slope = 0.0
+    for rows in _parts(log_p):
+        logits, weight, total = _softmax(log_p[rows], beta)
+        with np.errstate(invalid="ignore"):
+            weighted = np.where(weight > 0, weight * logits, 0.0)
+            squared = np.where(weight > 0, weighted * logits, 0.0).sum(axis=1) / total
+        expected = weighted.sum(axis=1) / total
+        entropy += float(np.maximum(np.log(total) - expected, 0.0).sum())
+        slope += float((expected**2 - squared).sum())
+    return entropy / len(log_p), slope / len(log_p)
 
 
 def _p_true(contest: Contest, beta: float) -> Floats:
     """P(true label) at an inverse temperature, (images,)."""
-    logits = beta * (contest.log_p - contest.log_p.max(axis=1, keepdims=True))
+    p_true = np.empty(len(contest.true))
+    for rows in _parts(contest.log_p):
+        _, weight, total = _softmax(contest.log_p[rows], beta)
+        p_true[rows] = weight[np.arange(len(total)), contest.true[rows]] / total
+    return p_true
+
+
+def _softmax(log_p: Floats, beta: float) -> tuple[Floats, Floats, Floats]:
+    """Logits whose largest is 0 and their exponentials, (images, labels) each, and these' sums, (images,)."""
+    logits = beta * (log_p - log_p.max(axis=1, keepdims=True))  # before beta multiplies: tiny differences stay exact
     weight = np.exp(logits)
-    return np.asarray(weight[np.arange(len(weight)), contest.true] / weight.sum(axis=1))
+    return logits, weight, weight.sum(axis=1)
+
+
+def _parts(log_p: Floats) -> Iterator[slice]:
+    """Images whose numbers the processor's cache holds."""
+    step = max(1, _AT_ONCE // log_p.shape[1])
+    return (slice(start, start + step) for start in range(0, len(log_p), step))

@@ -105,11 +105,9 @@ def compare(
     test: dict[str, Any] = {"design": design, "draws": rule.draws}
     further: list[statistics.PairedComparison] = []
     if now.paired is not None and before.paired is not None:
-        means = [_entries(side).among(enough) for side in (now, before)]
-        farthest = None if planned.views == 1 else _farthest(planned, *means)
-        results = statistics.compare_means(
-            *_weighed(*means), rng=sets, gap=planned.spec.relative, farthest=farthest, **test
-        )
+        pair, farthest = _compared_means(planned, now, before, enough)
+        test |= {"gap": planned.spec.relative, "farthest": farthest}
+        results = statistics.compare_means(*pair, rng=sets, **test)
     elif now.images is not None and before.images is not None:
         blocks = _by_grouping(now, enough)
         results, *further = _between_groups(suite, planned, cell, now.images, before.images, blocks, test)
@@ -177,10 +175,22 @@ def _once(measure: Measure) -> Drawn:
     return Drawn(np.array([measure.value]), measure.group_values[None, :])
 
 
+def _compared_means(
+    planned: PlannedCheck, now: Measure, before: Measure, enough: NDArray[np.bool_]
+) -> tuple[Sequence[statistics.Entries | statistics.ImageNumbers], float | None]:
+    """What a paired test compares in the groups that are large enough; and of means over views, the largest size that a
+    difference can have."""
+    own, theirs = now.paired, before.paired
+    if planned.views == 1 and isinstance(own, statistics.ImageNumbers) and isinstance(theirs, statistics.ImageNumbers):
+        return [own.among(enough), theirs.among(enough)], None
+    means = [_entries(side).among(enough) for side in (now, before)]
+    return _weighed(*means), None if planned.views == 1 else _farthest(planned, *means)
+
+
 def _entries(measure: Measure) -> statistics.Entries:
     """The means of every set in every group, with the images that they are means of as weight."""
     assert measure.paired is not None
-    return statistics.Entries.of(measure.paired, measure.weights)
+    return statistics.listed(measure.paired, measure.weights)
 
 
 def _images(now: statistics.Entries, before: statistics.Entries) -> Floats | None:

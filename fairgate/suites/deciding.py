@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.errors import FairgateError
+from fairgate.ground.on_disk import give_back
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Cell, Cells, Drawn, Floats, GroupedRows, Limits, Measure, cells_of, measure, resample
 from fairgate.probes import ProbeScores
@@ -53,12 +54,14 @@ def decide(
     with threadpool_limits(limits=1, user_api="blas"):  # more threads mostly wait: half as much time again, or twice
         sets = {} if resamples is None else resamples
         table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals, sets)
-        assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
-        for check in planned:
+        by_check = dict[int, tuple[Assessed, list[CheckComparison]] | CheckResult]()
+        for place in sorted(range(len(planned)), key=lambda place: planned[place].answers):  # they share sums
             try:
-                assessed.append(table.assess(check))
+                by_check[place] = table.assess(planned[place])
             except FairgateError as error:
-                assessed.append(undecided(check, error))
+                by_check[place] = undecided(planned[place], error)
+            give_back()
+        assessed = [by_check[place] for place in range(len(planned))]
         of_tier: dict[Tier, list[CheckComparison]] = {"gate": [], "watch": []}
         for each in assessed:
             if not isinstance(each, CheckResult):

@@ -15,6 +15,7 @@ from fairgate import probes
 from fairgate.data import Index, TextColumn
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
+from fairgate.ground.on_disk import give_back
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
 from fairgate.suites.schema import Suite
 
@@ -73,7 +74,8 @@ def run_probes(
             elif repeats is not None and repeats.any():
                 more = {probes.LISTED_AGAIN: repeats}
                 of_probe = {key: replace(answers, more={**answers.more, **more}) for key, answers in of_probe.items()}
-            scores |= of_probe
+            scores |= {key: answers.on_disk() for key, answers in of_probe.items()}
+            give_back()
     return scores
 
 

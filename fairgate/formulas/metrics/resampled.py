@@ -40,10 +40,11 @@ def weighted_group_counts(
     weight = np.asarray(weights)
     member = np.arange(weight.shape[-1]) if sets is None else np.asarray(sets)
     group = codes("labels", labels, size=member.size, groups=groups)
-    defined = group >= 0
+    if not (defined := group >= 0).all():
+        group, member = group[defined], member[defined]
     if len(weight) == 1:  # the gallery itself: no table of all its sets
-        return np.bincount(group[defined], weight[0, member[defined]], minlength=groups)[None].astype(np.float64)
-    cell = member[defined] * groups + group[defined]
+        return np.bincount(group, weight[0, member], minlength=groups)[None].astype(np.float64)
+    cell = member * groups + group
     images = np.bincount(cell, minlength=weight.shape[-1] * groups).reshape(-1, groups).astype(np.float64)
     counts = np.empty((weight.shape[0], groups))
     step = max(1, _BLOCK // max(1, weight.shape[1]))

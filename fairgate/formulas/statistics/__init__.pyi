@@ -8,6 +8,9 @@ from .entries import Entries as Entries
 from .extremes import divergence_interval as divergence_interval
 from .extremes import extreme_interval as extreme_interval
 from .extremes import skew_interval as skew_interval
+from .images import ImageCells as ImageCells
+from .images import ImageNumbers as ImageNumbers
+from .images import listed as listed
 from .medians import median_interval as median_interval
 from .medians import weighted_median as weighted_median
 from .paired import PairedComparison as PairedComparison

@@ -23,13 +23,12 @@ from scipy.special import bdtr, bdtri, ndtr, ndtri
 from fairgate.formulas.statistics import answers
 from fairgate.formulas.statistics.entries import Entries
 from fairgate.formulas.statistics.family import Evidence, Side, critical, normal_score, student_t
+from fairgate.formulas.statistics.images import ImageNumbers, listed
+from fairgate.formulas.statistics.moments import SPARSE_ANSWERS, Moments, moments_of
 from fairgate.formulas.statistics.resampling import FloatArray, Resamples, Source
 
 SPARSE = 8
 """A group is sparse where fewer sets depart from its commonest difference: a draw misses all 8 once in 3000."""
-
-SPARSE_ANSWERS = 24
-"""Right-or-wrong answers are sparse where fewer sets depart: up to here, the exact test sees more than a bootstrap."""
 
 SKEWED = 2.0
 """By simulation on lognormal noise (skewness 6): with 1, false alarms of a single group of 50 sets are 6.6%; with 2,
@@ -37,12 +36,6 @@ SKEWED = 2.0
 
 _SILENT = 0.005
 """A group that so many resamples lack is too small to judge: they could say anything of it."""
-
-_ALIKE = 1e-4
-"""Of a mean, the spread up to which rounding can put the mean outside the numbers: sums of 10^8 numbers err by less."""
-
-_FIRST = 1000
-"""Numbers that are looked at before all are"""
 
 _ROUND_OFF, _ROUND_OFF_IN_BLOCKS = 1e-12, 1e-5
 """Of a mean square, the part that is rounding: of sums in double and in single precision."""
@@ -71,7 +64,12 @@ def limits(evidence: Evidence, alpha: float) -> SimultaneousLimits:
 
 
 def mean_evidence(
-    difference: ArrayLike | Entries, *, alpha: float, draws: int, rng: Source, farthest: float | None = None
+    difference: ArrayLike | Entries | ImageNumbers,
+    *,
+    alpha: float,
+    draws: int,
+    rng: Source,
+    farthest: float | None = None,
 ) -> Evidence:
     """Evidence from differences of sets in groups, or a table (sets, groups) of them with NaN where a set lacks the
     group; each group is in two sets at least.
@@ -79,36 +77,31 @@ def mean_evidence(
     Of means over views, `farthest` is the largest size of a difference; they are no answers, whatever their values.
     Groups too small to show alpha are not judged.
     """
-    entries = Entries.of(difference)
-    n, answered = entries.sets(), farthest is None and are_answers(entries.value)
+    known = _moments(difference, rng, farthest)
+    n, mean, squares, turned = known.n, known.mean, known.squares, known.turned
     freedom = (n - 1).astype(np.float64)
-    mean, deviation = _mean_and_deviation(entries)
-    square = deviation**2
-    squares = entries.sums(square)
     error = np.sqrt(squares / (n - 1) / n)
-    turned = _turned(entries) if answered else []
-    departing = np.array([total - max(lost, won, total - lost - won) for lost, won, total in turned])
-    departing = departing if answered else _departing(entries)
-    exact = answered or farthest is not None
+    departing, exact = known.departing, turned is not None or farthest is not None
     sparse = (departing < (SPARSE_ANSWERS if exact else SPARSE)) & (exact | (departing < n - 1))
     judged = ~is_mute(n, alpha) | ((mean == 0) & (error == 0))
     dense = np.flatnonzero(~sparse & judged)
     drawn, silent = np.empty((draws, 0)), np.empty(0)
     if dense.size:
-        drawn, silent = _drawn(entries, dense, deviation, square, squares, error, draws, rng)
-    known = silent <= _SILENT
-    judged[dense] = known
-    dense, drawn = dense[known], drawn[:, known]
+        drawn, silent = _drawn(known, dense, error, draws, rng)
+    few = silent <= _SILENT
+    judged[dense] = few
+    dense, drawn = dense[few], drawn[:, few]
     drawn = np.asfortranarray(normal_score(drawn, freedom[dense]))  # it is read by columns
     lacking, not_drawn = np.isnan(drawn), sparse & judged
     thin: _Answers | _Bounded | _Hidden
-    if exact:
-        thin = _Answers(turned) if farthest is None else _Bounded(entries.samples(), farthest)
+    if turned is not None:
+        thin = _Answers(turned)
+    elif farthest is not None:
+        thin = _Bounded(known.samples(), farthest)
     else:
-        thin = _Hidden(mean, departing, n, departures(entries.samples())[1] if not_drawn.any() else 0.0)
-    alone = isinstance(thin, _Answers) and np.bincount(entries.row).max() <= 1
-    rival = thin.rival if isinstance(thin, _Answers) and alone else None
-    skewness, third, second = np.zeros(n.size), entries.sums(square * deviation) / n, squares / n
+        thin = _Hidden(mean, departing, n, _largest(known) if not_drawn.any() else 0.0)
+    rival = thin.rival if isinstance(thin, _Answers) and known.apart() else None
+    skewness, third, second = np.zeros(n.size), known.cubes / n, squares / n
     skewness[dense] = third[dense] / second[dense] ** 1.5
 
     def side(direction: float) -> Side:
@@ -127,7 +120,7 @@ def mean_evidence(
             far[dense] = student_t(critical_z, freedom[dense]) * stretch[dense] * error[dense]
             return far
 
-        return Side(z, reach, scored, dense, exact=answered, rival=rival, direction=direction)
+        return Side(z, reach, scored, dense, exact=turned is not None, rival=rival, direction=direction)
 
     return Evidence(mean, error, n, judged, under=side(-1.0), over=side(1.0), least=signs(n))
 
@@ -212,22 +205,6 @@ class _Bounded:
         return far
 
 
-def _turned(entries: Entries) -> list[tuple[int, int, int]]:
-    """Per group, the answers that are lower, those that are higher, and all."""
-    other, groups = np.flatnonzero(entries.value), entries.shape[1]
-    lower, column = entries.value[other] < 0, entries.column[other]
-    lost, won = (np.bincount(column[which], minlength=groups).tolist() for which in (lower, ~lower))
-    return list(zip(lost, won, entries.sets().tolist(), strict=True))
-
-
-def are_answers(difference: FloatArray) -> bool:
-    """Whether differences are those of answers, one per set: -1, 0 and 1, and not all the same."""
-    for some in (difference[:_FIRST], difference):  # most others are told by the first ones
-        if not ((some == 0) | (np.abs(some) == 1)).all():
-            return False
-    return bool(difference.min() < difference.max())
-
-
 def signs(n: NDArray[np.int64] | FloatArray) -> FloatArray:
     """The smallest p that the signs of n pairs can show, whatever the sizes: no p is smaller."""
     least: FloatArray = 2.0 ** np.maximum(1.0 - n, -1000.0)
@@ -246,73 +223,49 @@ def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float | Fl
     return share
 
 
-def _mean_and_deviation(entries: Entries) -> tuple[FloatArray, FloatArray]:
-    """Mean of every group over the sets that hold it, (groups,), and each number's deviation, (entries,); exactly the
-    value and 0 where all sets agree."""
-    n = entries.sets()
-    mean = entries.sums(entries.value) / n
-    deviation = entries.value - mean[entries.column]
-    near = np.flatnonzero(entries.sums(deviation**2) <= n * (_ALIKE * mean) ** 2)  # a rounded mean may be outside
-    if near.size:
-        places = entries.places()
-        for group in near:
-            sample = entries.value[places[group]]
-            mean[group] = np.clip(mean[group], sample.min(), sample.max())
-        deviation = entries.value - mean[entries.column]
-    return mean, deviation
+def _moments(difference: ArrayLike | Entries | ImageNumbers, rng: Source, farthest: float | None) -> Moments:
+    if isinstance(difference, ImageNumbers):
+        known = difference.moments(rng) if isinstance(rng, Resamples) and farthest is None else None
+        if known is not None:
+            return known
+    return moments_of(listed(difference), answers=farthest is None)
 
 
-def _departing(entries: Entries) -> NDArray[np.int64]:
-    """Per group, the sets that depart from its commonest number; all of its sets where they are many: of twice as many
-    sets as may depart from it and one more, most would have it."""
-    departing = entries.sets()
-    for group, places in enumerate(entries.places()):
-        _, counts = np.unique(entries.value[places[: 2 * SPARSE_ANSWERS + 1]], return_counts=True)
-        if len(places) <= 2 * SPARSE_ANSWERS or counts.max() > SPARSE_ANSWERS:
-            _, counts = np.unique(entries.value[places], return_counts=True)
-            departing[group] -= counts.max()
-    return departing
+def _largest(known: Moments) -> float:
+    return departures(np.unique(sample, return_counts=True) for sample in known.samples())[1]
 
 
-def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]:
-    """Per group, the sets that depart from its commonest difference; over the family, the largest such departure."""
+def departures(counted: Iterable[tuple[FloatArray, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], float]:
+    """Per group, of its different numbers in order and how many sets have each: the sets that depart from its commonest
+    difference; over the family, the largest such departure."""
     departing, largest = [], 0.0
-    for sample in samples:
-        values, counts = np.unique(sample, return_counts=True)
-        departing.append(sample.size - counts.max())
+    for values, counts in counted:
+        departing.append(counts.sum() - counts.max())
         largest = max(largest, float(np.abs(values[[0, -1]] - values[counts.argmax()]).max()))
     return np.array(departing), largest
 
 
 def _drawn(
-    entries: Entries,
-    some: NDArray[np.intp],
-    deviation: FloatArray,
-    square: FloatArray,
-    squares: FloatArray,
-    error: FloatArray,
-    draws: int,
-    rng: Source,
+    known: Moments, some: NDArray[np.intp], error: FloatArray, draws: int, rng: Source
 ) -> tuple[FloatArray, FloatArray]:
     """The t of `some` groups in each resample of the sets (draws, groups), NaN where it has no two sets of the group;
-    and the share of such resamples (groups,). Deviations from the group's mean and their squares are of entries,
-    (entries,), sums of squares and standard errors of groups.
+    and the share of such resamples (groups,). Standard errors are of groups, (groups,).
 
     In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
     the product is the smaller part of the time. A spread that rounding alone makes is none.
     """
-    sets = rng if isinstance(rng, Resamples) else Resamples(entries.shape[0], draws, rng)
-    complete = sets.unit is None and bool((entries.sets()[some] == entries.shape[0]).all())
-    of_units = sets.by_unit(entries, deviation)[:, some]
+    sets = rng if isinstance(rng, Resamples) else Resamples(known.n_sets, draws, rng)
+    complete = sets.unit is None and bool((known.n[some] == known.n_sets).all())
+    of_units = known.by_unit(sets, 1)[:, some]
     centred = of_units / error[some]
-    both = [centred, centred**2 if sets.unit is None else sets.by_unit(entries, square)[:, some] / error[some] ** 2]
+    both = [centred, centred**2 if sets.unit is None else known.by_unit(sets, 2)[:, some] / error[some] ** 2]
     moved, squared = sets.drawn(both, draws)
-    n = np.float64(entries.shape[0]) if complete else sets.tally(entries, draws)[:, some]
+    n = np.float64(known.n_sets) if complete else known.tally(sets, draws)[:, some]
     with np.errstate(divide="ignore", invalid="ignore"):
         moved, squared = moved / n, squared / n
         variance = squared - moved**2
         variance[variance <= squared * (_ROUND_OFF if sets.unit is None else _ROUND_OFF_IN_BLOCKS)] = 0.0
-        t = moved * sets.spread(of_units, squares[some]) / np.sqrt(variance / (n - 1))
+        t = moved * sets.spread(of_units, known.squares[some]) / np.sqrt(variance / (n - 1))
     silent = ~np.isfinite(t)
     t[silent] = np.nan
     return t, silent.mean(axis=0)

@@ -57,6 +57,13 @@ class Entries:
         """Sums of numbers (entries,) by group, (groups,)."""
         return np.bincount(self.column, numbers, minlength=self.shape[1]).astype(np.float64)
 
+    def means(self) -> FloatArray:
+        """Mean of every group over images, (groups,), of numbers that are sums over as many as their weight; NaN of a
+        group without an image."""
+        assert self.weight is not None
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.sums(self.value) / self.sums(self.weight))
+
     def sets(self) -> NDArray[np.int64]:
         """Sets with a number of every group, (groups,)."""
         return np.bincount(self.column, minlength=self.shape[1]).astype(np.int64)

@@ -8,9 +8,8 @@ A group's *gap* is its distance from the other groups. Closing a gap is no regre
 its gap fell by more than the margin *and* it is now behind by more than the margin. Both are hypotheses of the family,
 and a group fails by the larger of their p-values; it passes if either is refuted among both refutations of all groups.
 
-Limits hold on each side
-with confidence 1 - alpha for all groups of the comparison at once; both together, with 1 - 2 alpha (where either
-direction harms, with 1 - alpha).
+Limits hold on each side with confidence 1 - alpha for all groups of the comparison at once; both together, with
+1 - 2 alpha (where either direction harms, with 1 - alpha).
 
 Means get the evidence of `_limits` (a studentised bootstrap of the sets; an exact test of rare answers), other
 statistics that of their own bootstrap draws. n sets whose signs alone cannot reach alpha (2^(1-n) > alpha) decide
@@ -22,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from scipy.special import ndtri
 from fairgate.formulas.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
 from fairgate.formulas.statistics.entries import Entries
 from fairgate.formulas.statistics.family import Evidence, Hypothesis, Side, adjusted
+from fairgate.formulas.statistics.images import ImageNumbers, listed
 from fairgate.formulas.statistics.paired_result import Design, Harm, Method, Outcome, PairedResult
 from fairgate.formulas.statistics.resampling import FloatArray, Source
 from fairgate.ground.errors import StatisticsError
@@ -101,8 +102,8 @@ def paired_test(
 
 
 def compare_means(
-    candidate: ArrayLike | Entries,
-    baseline: ArrayLike | Entries,
+    candidate: ArrayLike | Entries | ImageNumbers,
+    baseline: ArrayLike | Entries | ImageNumbers,
     *,
     design: Design,
     rng: Source,
@@ -112,13 +113,16 @@ def compare_means(
 ) -> PairedComparison:
     """The comparison of `paired_test`, before its family is decided, of tables or lists of numbers; of values that are
     means over views, `farthest` is the largest size of a difference."""
-    difference = differences(candidate, baseline, design.sign)
-    farthest = farthest if difference.value.any() else None  # the same values give exactly 0
+    difference: Entries | ImageNumbers
+    if isinstance(candidate, ImageNumbers) and isinstance(baseline, ImageNumbers):
+        difference = candidate.less(baseline, design.sign, differences)
+    else:
+        difference = differences(cast(Entries, candidate), cast(Entries, baseline), design.sign)
+        farthest = farthest if difference.value.any() else None  # the same values give exactly 0
     find = partial(mean_evidence, alpha=design.alpha, draws=draws, rng=rng, farthest=farthest)
     evidence, own = find(difference), None
     if gap and design.harm != "either":
-        now = Entries.of(candidate)
-        own = find(replace(now, value=design.sign * now.value))
+        own = find(replace(now := listed(candidate), value=design.sign * now.value))
     return PairedComparison(design, evidence, "max-t bootstrap", draws, own)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,12 @@ from fairgate.formulas.statistics.paired import PairedComparison
 from fairgate.formulas.statistics.paired_result import Design
 from fairgate.formulas.statistics.resampling import FloatArray, most_drawn, resampled_sums
 from fairgate.ground.errors import StatisticsError
+
+_MANY = 1000
+"""Answers of a group that are counted and not listed."""
+
+_AT_ONCE = 1 << 18
+"""Images that are counted at once."""
 
 _LEVELS = 200
 """p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""
@@ -57,27 +64,32 @@ class _Sparse:
         return p
 
 
-def contrast_evidence(samples: Sequence[FloatArray], resampled: Sequence[FloatArray], *, alpha: float) -> Evidence:
-    """Evidence on each group's mean less the mean of all groups' means, from samples (images of the group,).
+Sample = FloatArray | tuple[FloatArray, NDArray[np.int64]]
+"""Numbers of a group's images, (images,), or the different ones and how many images have each."""
+
+
+def contrast_evidence(samples: Sequence[Sample], resampled: Sequence[FloatArray], *, alpha: float) -> Evidence:
+    """Evidence on each group's mean less the mean of all groups' means, from samples of the groups.
 
     `resampled` holds, for each group, the sums of its centred values and of their squares in each resample, (draws, 2).
     Two images per group at least. Where a group has too few to show alpha, no contrast is judged: each leans on all
     groups.
     """
+    counted = [each if isinstance(each, tuple) else np.unique(each, return_counts=True) for each in samples]
     groups, draws = len(samples), len(resampled[0])
-    n = np.array([sample.size for sample in samples])
-    means = np.array([np.clip(sample.mean(), sample.min(), sample.max()) for sample in samples])
+    n = np.array([counts.sum() for _, counts in counted])
+    means = np.array([np.clip(counts @ values / counts.sum(), values[0], values[-1]) for values, counts in counted])
     mean = means - np.clip(means.mean(), means.min(), means.max())
     contrast = np.eye(groups) - 1.0 / groups
-    departing, largest = departures(samples)
+    departing, largest = departures(counted)
     sparse = (departing < SPARSE) & (departing < n - 1)
-    variance, third, freedom = _moments(samples, contrast, ~sparse)
+    variance, third, freedom = _moments(counted, n, contrast, ~sparse)
     error = np.sqrt(variance)
     t = np.empty((draws, 0)) if sparse.all() else _drawn(resampled, n, contrast, ~sparse)
     hides = _Sparse(
         error, freedom, float((~sparse).mean()), departing[sparse], n[sparse], np.abs(contrast[:, sparse]) * largest
     )
-    judged = np.full(groups, not (is_mute(n, alpha).any() and any(sample.any() for sample in samples)))
+    judged = np.full(groups, not (is_mute(n, alpha).any() and any(values.any() for values, _ in counted)))
 
     def side(direction: float) -> Side:
         # As in `_limits`: the squared skewness of a mean is of the order 1 / images.
@@ -105,17 +117,21 @@ def contrast_evidence(samples: Sequence[FloatArray], resampled: Sequence[FloatAr
 
 
 def _moments(
-    samples: Sequence[FloatArray], contrast: FloatArray, dense: NDArray[np.bool_]
+    counted: Sequence[tuple[FloatArray, NDArray[np.int64]]],
+    n: NDArray[np.int64],
+    contrast: FloatArray,
+    dense: NDArray[np.bool_],
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Variance, third central moment, and Welch and Satterthwaite's degrees of freedom of each contrast (groups,)."""
-    squares, cubes, weighed = np.zeros(len(samples)), np.zeros(len(samples)), np.zeros(len(samples))
+    squares, cubes, weighed = np.zeros((3, len(counted)))
     for group in np.flatnonzero(dense).tolist():
-        sample, weights = samples[group], contrast[:, group]
-        own = weights**2 * sample.var(ddof=1) / sample.size
+        (values, counts), weights = counted[group], contrast[:, group]
+        deviation = values - counts @ values / n[group]
+        own = weights**2 * (counts @ deviation**2) / (n[group] - 1) / n[group]
         squares += own
-        cubes += weights**3 * ((sample - sample.mean()) ** 3).mean() / sample.size**2
-        weighed += own**2 / (sample.size - 1)
-    freedom = np.divide(squares**2, weighed, out=np.full(len(samples), np.inf), where=weighed > 0)
+        cubes += weights**3 * (counts @ deviation**3) / n[group] ** 3
+        weighed += own**2 / (n[group] - 1)
+    freedom = np.divide(squares**2, weighed, out=np.full(len(counted), np.inf), where=weighed > 0)
     return squares, cubes, freedom
 
 
@@ -157,16 +173,61 @@ def compare_images(
     Images are resampled within groups, and counted as sets; those of one of the `units` (images,) together, as one.
     Raises StatisticsError as `image_changes` does.
     """
-    changes = image_changes(candidate, baseline, labels, groups=groups, units=units)
-    now = _of_units(np.asarray(candidate, dtype=np.float64), np.asarray(labels), groups, units, centred=True)
-    sides = [[design.sign * sample for sample in samples] for samples in (changes, now)]
-    most = most_drawn(sum(sample.size for sample in changes), groups)
-    both = [_centred_sums([side[group] for side in sides], draws, rng, most) for group in range(groups)]
+    label, counts = np.asarray(labels), None
+    if units is None:
+        counts = _turns(np.asarray(candidate), np.asarray(baseline), label, groups)
+    sides: Sequence[Sequence[Sample]]
+    if counts is not None:
+        sides, both = _of_answers(design.sign, counts, draws, rng)
+    else:
+        changes = image_changes(candidate, baseline, labels, groups=groups, units=units)
+        now = _of_units(np.asarray(candidate, dtype=np.float64), label, groups, units, centred=True)
+        signed = [[design.sign * sample for sample in samples] for samples in (changes, now)]
+        most = most_drawn(sum(sample.size for sample in changes), groups)
+        sides, both = signed, [_centred_sums([side[at] for side in signed], draws, rng, most) for at in range(groups)]
     evidence, own = (
-        contrast_evidence(side, [resampled[at] for resampled in both], alpha=design.alpha)
+        contrast_evidence(cast(Sequence[Sample], side), [resampled[at] for resampled in both], alpha=design.alpha)
         for at, side in enumerate(sides)
     )
     return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
+
+
+_CHANGE, _NOW = np.array([[-1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])
+"""Of the four ways in which an answer was and is right or wrong: how it changed, and how it is."""
+
+
+def _turns(now: NDArray[Any], before: NDArray[Any], label: NDArray[Any], groups: int) -> NDArray[np.int64] | None:
+    """Answers of every group in each of the four ways, (groups, 4); None of other numbers, and of few answers."""
+    if now.dtype != bool or before.dtype != bool or not now.shape == before.shape == label.shape == (label.size,):
+        return None
+    if label.dtype.kind not in "iu" or groups < 2 or not -1 <= label.min(initial=0) <= label.max(initial=0) < groups:
+        return None
+    counts = np.zeros(4 * (groups + 1), dtype=np.int64)
+    for start in range(0, label.size, _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        way = np.array([1, 0, 3, 2])[2 * now[rows] + before[rows]]
+        counts += np.bincount(4 * (label[rows] + 1) + way, minlength=counts.size)
+    of_groups = counts.reshape(-1, 4)[1:]
+    return of_groups if of_groups.sum(axis=1).min() >= _MANY else None
+
+
+def _of_answers(
+    sign: float, counts: NDArray[np.int64], draws: int, rng: np.random.Generator
+) -> tuple[list[list[Sample]], list[list[FloatArray]]]:
+    """Samples of changes and of answers by group, from their `_turns`, and what `_centred_sums` gives of them."""
+    sides: list[list[Sample]] = [[], []]
+    both = []
+    for of_group in counts:
+        used = np.flatnonzero(of_group)[:: int(sign)]
+        ways, n = of_group[used], of_group.sum()
+        numbers = sign * np.stack([_CHANGE[used], _NOW[used]])
+        for side, values in zip(sides, numbers, strict=True):
+            different, place = np.unique(values, return_inverse=True)
+            side.append((different, np.bincount(place, ways).astype(np.int64)))
+        centred = numbers - (numbers @ ways / n)[:, None]
+        sums = rng.multinomial(n, ways / n, size=draws) @ np.concatenate([centred, centred**2]).T
+        both.append([sums[:, at::2] for at in range(2)])
+    return sides, both
 
 
 def _centred_sums(samples: Sequence[FloatArray], draws: int, rng: np.random.Generator, most: int) -> list[FloatArray]:

@@ -155,6 +155,11 @@ def of_classes(value: Any) -> Any:
     return lambda g: np.nan_to_num(value(*by_class(g)), nan=0.5)
 
 
+def largest_effect(x: int, y: int) -> float:
+    """Of so many targets: the squares between them are x y / (x + y) difference^2 of all, (x + y - 1) deviation^2."""
+    return ((x + y) * (x + y - 1) / (x * y)) ** 0.5
+
+
 OTHERS = [
     Metric(
         "f1_by_label",
@@ -378,7 +383,8 @@ OTHERS = [
         "",
         lambda g: m.effect_size(g.x, g.y),
         (
-            *(order_of("of x"), order_of("of y"), affine("x", "y", to=signed), between(-2.0, 2.0)),
+            *(order_of("of x"), order_of("of y"), affine("x", "y", to=signed)),
+            between(lambda g: -largest_effect(g.x.size, g.y.size), lambda g: largest_effect(g.x.size, g.y.size)),
             at_parity(lambda g: g.but(x=np.array([0.0, 1.0]), y=np.array([1.0, 0.0])), 0.0),
             follows("x for y", lambda _, g: (swapped(g, "x", "y"), np.negative)),
         ),
