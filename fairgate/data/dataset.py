@@ -19,7 +19,7 @@ from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.parquet_file import encoded, numbers
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, require_bounded
-from fairgate.data.text_column import TextColumn, TextRows
+from fairgate.data.text_column import TextColumn, TextRows, code_type
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.on_disk import give_back
 from fairgate.ground.seals import SealedNotes
@@ -63,8 +63,9 @@ class Index:
         """
         names = (over,) if isinstance(over, str) else tuple(over)
         code = np.zeros(len(self), dtype=np.intp)
-        for name in names:
-            code = code * len(self._groups_of(name)) + self._code(name)
+        for name in names:  # in place: of millions of rows, each array is large
+            code *= len(self._groups_of(name))
+            code += self._code(name)
         return code, [CROSS.join(cell) for cell in product(*(self._groups_of(name) for name in names))]
 
     def _groups_of(self, attribute: str) -> Sequence[str]:
@@ -75,19 +76,19 @@ class Index:
             )
         return self.groups[attribute]
 
-    def _code(self, attribute: str) -> npt.NDArray[np.intp]:
+    def _code(self, attribute: str) -> npt.NDArray[np.integer[Any]]:
         groups, values = self._groups_of(attribute), TextColumn.of(self.attributes[attribute])
         position = {group: at for at, group in enumerate(groups)}
-        places = [position.get(name, -1) for name in values.names.to_pylist()]
-        code = np.take(np.array(places, dtype=np.intp), values.codes)
-        if (code < 0).any():
-            row = int(np.flatnonzero(code < 0)[0])
+        places = np.array([position.get(name, -1) for name in values.names.to_pylist()], dtype=np.intp)
+        if (values.counts()[places < 0] > 0).any():
+            row = int(np.flatnonzero(places[values.codes] < 0)[0])
             raise DatasetError(
                 f"'{values[row]}' is not a declared group of '{attribute}'.",
                 where=f"set '{self.set_id[row]}', member '{self.member[row]}'",
                 remedy="run `fairgate dataset verify` on the dataset",
             )
-        return code
+        codes: npt.NDArray[np.integer[Any]] = places.astype(code_type(len(groups)))[values.codes]
+        return codes
 
 
 @dataclass(frozen=True, repr=False)

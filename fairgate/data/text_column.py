@@ -16,6 +16,10 @@ FEW = 1 << 14
 """Texts up to which Python's lists do: importing Arrow's functions takes 0.06 s."""
 
 
+_AT_ONCE = 1 << 20
+"""Letters that are looked at once."""
+
+
 class TextColumn:
     """Text of many rows: the different texts `names`, an Arrow array, and each row's place among them, `codes` (rows,).
 
@@ -212,6 +216,8 @@ class TextColumn:
 
     def first_harmful(self) -> str | None:
         """The first text that a terminal or a log would act on, or None."""
+        if len(self.names) > FEW and _is_plain(self.names.buffers()[2]):
+            return None
         return next((odd for part in self._parts() if (odd := first_harmful(part)) is not None), None)
 
 
@@ -232,6 +238,16 @@ def arrow_texts(texts: Iterable[object]) -> Any:
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def _is_plain(texts: Any) -> bool:
+    """Whether a buffer of text holds marks of ASCII alone, and none that a command to CI begins with."""
+    letters = np.frombuffer(texts, dtype=np.uint8)
+    for start in range(0, len(letters), _AT_ONCE):
+        part = letters[start : start + _AT_ONCE]
+        if part.min() < ord(" ") or part.max() > ord("~") or np.isin(part, (ord(":"), ord("#")), kind="table").any():
+            return False
+    return True
 
 
 def _objects(names: Any, codes: NDArray[Any]) -> NDArray[np.object_]:

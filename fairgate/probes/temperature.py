@@ -60,7 +60,7 @@ def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
     """
     value, betas, missed = scores.value.copy(), dict[str, float](), list[str]()
     for contest in scores.contests:
-        beta = inverse_temperature(contest.log_p, wanted[contest.subject])
+        beta, entropy = inverse_temperature(contest.log_p, wanted[contest.subject])
         betas[contest.subject] = beta
         if beta != 1.0 and (contest.rows[1:] > contest.rows[:-1]).all():
             value[contest.rows] = _p_true(contest, beta)
@@ -68,28 +68,28 @@ def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
             times = np.bincount(contest.rows, minlength=len(value))
             sums = np.bincount(contest.rows, _p_true(contest, beta), minlength=len(value))
             value[times > 0] = sums[times > 0] / times[times > 0]
-        if abs(_mean_entropy(contest.log_p, beta)[0] - wanted[contest.subject]) > TOLERANCE:
+        if abs(entropy - wanted[contest.subject]) > TOLERANCE:
             missed.append(contest.subject)
         give_back()
     return Matched(replace(scores, value=on_disk(value)), betas, tuple(missed))
 
 
-def inverse_temperature(log_p: Floats, wanted: float) -> float:
-    """The beta at which softmax(beta x log_p), (images, labels), has the wanted mean entropy in nats.
+def inverse_temperature(log_p: Floats, wanted: float) -> tuple[float, float]:
+    """The beta at which softmax(beta x log_p), (images, labels), has the wanted mean entropy in nats; and that entropy.
 
     Exactly 1 where it has it already; where no beta gives it, the nearest end of the searched range.
     """
-    if abs(_mean_entropy(log_p, 1.0)[0] - wanted) <= _CLOSE:
-        return 1.0
     low, high, exponent, move = -_FARTHEST, _FARTHEST, 0.0, _FARTHEST
     while abs(move) > _CLOSE:  # Newton's steps; half the range if they lead out of it, or do not shrink by half
         entropy, slope = _mean_entropy(log_p, float(np.exp(exponent)))
+        if exponent == 0.0 and abs(entropy - wanted) <= _CLOSE:
+            break
         low, high = (exponent, high) if entropy > wanted else (low, exponent)
         step = (wanted - entropy) / slope if slope < 0 else np.inf
         newton = low < exponent + step < high and abs(step) <= abs(move) / 2
         move = step if newton else (low + high) / 2 - exponent
         exponent += move
-    return float(np.exp(exponent))
+    return float(np.exp(exponent)), entropy
 
 
 def _mean_entropy(log_p: Floats, beta: float) -> tuple[float, float]:

@@ -73,6 +73,15 @@ def test_a_text_that_a_log_would_act_on_is_found() -> None:
     assert TextColumn.of(["a", "b", "c"]).first_harmful() is None
 
 
+@pytest.mark.parametrize("odd", ["b\x1b[2J", "::error::x", " ::error::x", "x##[group]", "b\u202ex", "two\nlines"])
+def test_a_text_that_a_log_would_act_on_is_found_among_very_many(odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_column, "FEW", 4)
+    plain = [f"val-{at}" for at in range(10)]
+    assert TextColumn.of(plain).first_harmful() is None
+    assert TextColumn.of([*plain, "a:b", "#1"]).first_harmful() is None
+    assert TextColumn.of([*plain, odd, "z"]).first_harmful() == odd
+
+
 def test_an_arrow_column_is_that_of_the_rows_only_if_all_texts_differ_and_are_in_their_order() -> None:
     texts = ["é", "b", "a", "", "zz"]
     rows, plain = TextColumn.of(texts), pa.array(texts, pa.string())

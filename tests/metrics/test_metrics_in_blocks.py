@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
+from fairgate.data import Index
 from fairgate.formulas.statistics import Resamples, resampling
 from fairgate.ground.randomness import stream
-from fairgate.metrics import METRICS, Cell, Measure, MetricRequest, MetricSettings, measure, resample
+from fairgate.metrics import METRICS, Cell, Cells, Measure, MetricRequest, MetricSettings, measure, resample
 from fairgate.probes import ProbeScores
 
 IMAGES, DRAWS = 600, 50
@@ -93,3 +95,36 @@ def test_means_of_few_images_are_those_of_the_table_of_multiplicities() -> None:
     (drawn,) = resample([now], IMAGES, DRAWS, plain)
     wanted = now.draw(plain.rows(IMAGES, DRAWS).astype(np.int32))
     np.testing.assert_allclose(drawn.groups, wanted.groups)
+
+
+@pytest.mark.parametrize(
+    ("metric", "over"),
+    [
+        *product(["accuracy", "p_true", "accuracy_gap", "group_gap"], [("gender",), ("gender", "race")]),
+        *product(["accuracy", "p_true"], [()]),
+    ],
+)
+def test_means_of_very_many_images_by_the_finest_groups_are_those_of_the_images(
+    metric: str, over: tuple[str, ...]
+) -> None:
+    images, rng = resampling.MOST + 1, stream(0, "finest")
+    columns = {name: rng.choice(names, images) for name, names in {"gender": ["f", "m"], "race": ["a", "b"]}.items()}
+    ids, nobody = np.array([f"{at % 7}-{at}" for at in range(images)]), np.full(images, "")
+    index = Index(ids, nobody, nobody, nobody, nobody, columns, {"gender": ["f", "m"], "race": ["a", "b", "unseen"]})
+    value = rng.uniform(0, 0.8 + 0.2 * (columns["gender"] == "m"), images)
+    request = MetricRequest(
+        check="check",
+        metric=metric,
+        probe="probe",
+        settings=METRICS[metric].Settings(),
+        crossings=(over,) if over else (),
+    )
+    by_cells = Cells(index).of(None, request.crossings)
+    assert by_cells.finest is not None
+    one_by_one, sets = replace(by_cells, finest=None), Resamples(images, DRAWS, stream(0, "sets"))
+    own, same = (measure(request, each, [ProbeScores(value, correct=value > 0.4)]) for each in (by_cells, one_by_one))
+    for name in ("value", "group_values", "group_badness", "group_images", "group_sets"):
+        np.testing.assert_allclose(getattr(own, name), getattr(same, name), rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(own.set_badness(), same.set_badness())
+    drawn = [resample([each], images, DRAWS, sets)[0].value for each in (own, same)]
+    np.testing.assert_allclose(*drawn, rtol=1e-6)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.models import open_scorer
-from fairgate.probes import PROBES, ProbeScores, classify, read_scores, scores_digest, write_scores
+from fairgate.probes import PROBES, ProbeScores, classify, read_scores, score_file, scores_digest, write_scores
 
 SUBJECT = np.array(["chef", "doctor", "doctor"], dtype=object)
 LABELS = {"chef": ["chef", "cook"], "doctor": ["doctor", "nurse", "vet"]}
@@ -118,7 +118,11 @@ def columns(order: list[int]) -> Columns:
     return Columns(text("a", "b", "b"), text("0", "0", "1"), SUBJECT[order], {"tone": text("x", "y", "x")})
 
 
-def test_kept_scores_come_back_in_the_order_that_is_asked_for_with_what_each_probe_has(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_kept_scores_come_back_in_the_order_that_is_asked_for_with_what_each_probe_has(
+    tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_file, "_AT_ONCE", at_once)
     kept = {
         "labels": ProbeScores(np.array([0.1, 0.2, 0.3]), np.array(["u", "v", "w"], dtype=object), SUBJECT == "doctor"),
         "pair": ProbeScores(np.array([0.4, 0.5, 0.6]), np.array(["u", "v", "w"], dtype=object)),

@@ -10,6 +10,7 @@ import pytest
 from toy_repository import Toy
 
 import fairgate
+from fairgate.ground import on_disk
 from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.reports import render_comment, terminal_summary
 
@@ -98,3 +99,14 @@ def test_a_suite_is_written_from_python_as_by_the_command(toy: Toy) -> None:
     assert repr(fairgate.open_dataset("toy", toy.root)) == "Dataset(toy@v1: 320 rows, skin_tone, gender)"
     with pytest.raises(SuiteError, match="is there"):
         fairgate.new_suite("first", "toy", model, root=Path(toy.root), measured=False)
+
+
+def test_arrays_whose_columns_are_on_disk_get_the_same_verdicts_and_numbers(
+    before: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = before - 0.1 * DARK_WOMEN
+    in_memory = fairgate.check_arrays(now, {"gender": GENDER, "skin_tone": SKIN}, baseline=before)
+    monkeypatch.setattr(on_disk, "LARGE", 1)
+    there = fairgate.check_arrays(now, {"gender": GENDER, "skin_tone": SKIN}, baseline=before)
+    assert there.record.checks == in_memory.record.checks
+    assert there.record.scores_digest == in_memory.record.scores_digest
