@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Protocol
@@ -22,8 +23,8 @@ Crossing = tuple[str, ...]
 _REMEMBERED = 40 << 20
 """Bytes of what cells remember."""
 
-_FINEST = 1024
-"""Groups of the finest crossing, if its cells are summed once for all groupings."""
+_FINEST = 256
+"""Groups of a crossing that are summed once for all groupings: two numbers of each for every block, 8 MB."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -98,8 +99,8 @@ class Cell:
     subject: TextRows
     group_codes: tuple[NDArray[np.int64], ...]
     groups: tuple[tuple[str, ...], ...]
-    finest: ImageCells | None = None
-    """Of very many single images, the groups of all attributes crossed"""
+    finest: Callable[[], ImageCells | None] = lambda: None
+    """Of very many single images, groups of which those here are unions"""
     _made: list[tuple[str, NDArray[Any], NDArray[Any]]] = field(default_factory=list, repr=False, compare=False)
     _known: list[SetGroups] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -177,12 +178,12 @@ class Cell:
 
     def numbers(self, values: NDArray[Any]) -> ImageNumbers | None:
         """`values` (images,) of single images, to be summed by the finest groups; None if they are not to be."""
-        if self.finest is None or len(self.group_codes) > 1:
+        finest = self.finest()
+        if finest is None:
             return None
-        finest, cells = self.finest, len(self.finest.counts)
 
         def group_of_cell() -> NDArray[np.int64]:
-            group = np.zeros(cells, dtype=np.int64)
+            group = np.zeros(len(finest.counts), dtype=np.int64)
             for codes in self.group_codes:
                 group[finest.cell] = codes
             return group
@@ -223,7 +224,8 @@ class Cells:
     _sets: dict[str | None, tuple[NDArray[np.int64], TextRows, NDArray[np.int64]]] = field(default_factory=dict)
     _made: dict[str | None, list[tuple[str, NDArray[Any], NDArray[Any]]]] = field(default_factory=dict)
     _codes: dict[Crossing, tuple[NDArray[np.int64], tuple[str, ...]]] = field(default_factory=dict)
-    _finest: dict[str | None, ImageCells | None] = field(default_factory=dict)
+    _finest: dict[tuple[str | None, Crossing], ImageCells] = field(default_factory=dict)
+    _crossed: set[str] = field(default_factory=set)
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
         """The images of one subject, or (None) of all."""
@@ -238,7 +240,7 @@ class Cells:
                 subject=self.index.subject if subject is None else self.index.subject[rows],
                 group_codes=tuple(codes if subject is None else codes[rows] for codes, _ in codings),
                 groups=tuple(names for _, names in codings),
-                finest=self._finest_of(subject),
+                finest=partial(self._finest_of, subject, crossings),
                 _made=self._made.setdefault(subject, []),
             )
         return self._known[key]
@@ -252,18 +254,26 @@ class Cells:
             self._sets[subject] = on_disk(rows), set_ids, on_disk(set_code)
         return self._sets[subject]
 
-    def _finest_of(self, subject: str | None) -> ImageCells | None:
-        """The crossing of all attributes, where blocks of single images are drawn and it has few groups."""
-        if subject not in self._finest:
-            rows, set_ids, set_code = self._sets_of(subject)
-            self._finest[subject] = None
-            if MOST < len(rows) == len(set_ids):
-                codes, names = self._codes_of(tuple(self.index.attributes))
-                if len(names) <= _FINEST:
-                    cell = codes[rows].astype(code_type(len(names)))
-                    counts = np.bincount(cell, minlength=len(names))
-                    self._finest[subject] = ImageCells(cell, set_code, counts)
-        return self._finest[subject]
+    def cross(self, crossings: Iterable[Crossing]) -> None:
+        """Say what many checks group by: of very many images, numbers are summed once for all of them."""
+        self._crossed.update(name for crossing in crossings for name in crossing)
+
+    def _finest_of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> ImageCells | None:
+        """The crossing of all attributes that checks group by, or else the one that is asked for, if it has few groups;
+        None if images are not single, or few enough to be drawn themselves."""
+        rows, set_ids, set_code = self._sets_of(subject)
+        if not MOST < len(rows) == len(set_ids) or len(crossings) > 1:
+            return None
+        own = crossings[0] if crossings else ()
+        for crossing in (tuple(sorted(self._crossed.union(own))), own):
+            if (subject, crossing) in self._finest:
+                return self._finest[subject, crossing]
+            groups = math.prod(len(self._codes_of((name,))[1]) for name in crossing)
+            if groups <= _FINEST:
+                cell = self._codes_of(crossing)[0][rows].astype(code_type(groups))
+                counts = np.bincount(cell, minlength=groups)
+                return self._finest.setdefault((subject, crossing), ImageCells(cell, set_code, counts))
+        return None
 
     def _codes_of(self, crossing: Crossing) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         if crossing not in self._codes:

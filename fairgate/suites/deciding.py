@@ -53,7 +53,9 @@ def decide(
     """
     with threadpool_limits(limits=1, user_api="blas"):  # more threads mostly wait: half as much time again, or twice
         sets = {} if resamples is None else resamples
-        table = _Table(cells_of(index), suite, candidate, others, tempered or {}, intervals, sets)
+        cells = cells_of(index)
+        cells.cross(crossing for check in planned for crossing in check.groupings)
+        table = _Table(cells, suite, candidate, others, tempered or {}, intervals, sets)
         by_check = dict[int, tuple[Assessed, list[CheckComparison]] | CheckResult]()
         for place in sorted(range(len(planned)), key=lambda place: planned[place].answers):  # they share sums
             try:

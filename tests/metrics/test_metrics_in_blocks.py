@@ -119,12 +119,30 @@ def test_means_of_very_many_images_by_the_finest_groups_are_those_of_the_images(
         settings=METRICS[metric].Settings(),
         crossings=(over,) if over else (),
     )
-    by_cells = Cells(index).of(None, request.crossings)
-    assert by_cells.finest is not None
-    one_by_one, sets = replace(by_cells, finest=None), Resamples(images, DRAWS, stream(0, "sets"))
+    cells = Cells(index)
+    cells.cross([("race",)])
+    by_cells = cells.of(None, request.crossings)
+    assert by_cells.numbers(value) is not None
+    one_by_one, sets = replace(by_cells, finest=lambda: None), Resamples(images, DRAWS, stream(0, "sets"))
     own, same = (measure(request, each, [ProbeScores(value, correct=value > 0.4)]) for each in (by_cells, one_by_one))
     for name in ("value", "group_values", "group_badness", "group_images", "group_sets"):
         np.testing.assert_allclose(getattr(own, name), getattr(same, name), rtol=1e-12, err_msg=name)
     np.testing.assert_allclose(own.set_badness(), same.set_badness())
     drawn = [resample([each], images, DRAWS, sets)[0].value for each in (own, same)]
     np.testing.assert_allclose(*drawn, rtol=1e-6)
+
+
+def test_groups_of_too_many_attributes_are_summed_for_each_crossing_and_of_too_many_groups_not_at_all() -> None:
+    images, rng = resampling.MOST + 1, stream(0, "attributes")
+    groups = {f"a{at}": [str(code) for code in range(20)] for at in range(30)}
+    columns = {name: rng.choice(names, images) for name, names in groups.items()}
+    nobody = np.full(images, "")
+    index = Index(np.arange(images).astype(str), nobody, nobody, nobody, nobody, columns, groups)
+    cells, value = Cells(index), rng.random(images)
+    cells.cross([(name,) for name in groups])
+    alone = cells.of(None, (("a0",),)).numbers(value)
+    assert alone is not None
+    assert alone.cells.counts.size == 20
+    assert cells.of(None, (("a0", "a1"),)).numbers(value) is None
+    assert cells.of(None, (("a0",), ("a1",))).numbers(value) is None
+    assert cells.of(None, ()).numbers(value) is not None
