@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairgate.data.large_columns import give_back
 from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.parquet_file import encoded, numbers
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, require_bounded
 from fairgate.data.text_column import TextColumn, TextRows, code_type
 from fairgate.ground.errors import DatasetError, suggestion
-from fairgate.ground.on_disk import give_back
 from fairgate.ground.seals import SealedNotes
 from fairgate.ground.spans import span
 

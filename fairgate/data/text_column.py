@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data.large_columns import on_disk, texts_on_disk
 from fairgate.data.parquet_file import is_text
 from fairgate.ground.errors import first_harmful
-from fairgate.ground.on_disk import on_disk, texts_on_disk
 
 FEW = 1 << 14
 """Texts up to which Python's lists do: importing Arrow's functions takes 0.06 s."""

@@ -11,10 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import TextRows, code_type
+from fairgate.data import TextRows, code_type, on_disk
 from fairgate.formulas.statistics import MOST, Entries, ImageCells, ImageNumbers
 from fairgate.ground.errors import MetricError
-from fairgate.ground.on_disk import on_disk
 from fairgate.probes import Rows, text_codes
 
 Crossing = tuple[str, ...]

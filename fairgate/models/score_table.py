@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import TextColumn, is_text, numbers
+from fairgate.data import TextColumn, give_back, is_text, numbers
 from fairgate.ground.errors import ScoresError, did_you_mean, first_harmful
 from fairgate.ground.number_format import share_words
-from fairgate.ground.on_disk import give_back
 from fairgate.models.contract import Floats, ImageIndex, Rows
 from fairgate.models.json_table import ID
 from fairgate.models.table_files import (

@@ -20,11 +20,10 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
-from fairgate.data import TextColumn
+from fairgate.data import TextColumn, give_back
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.number_format import share_words
-from fairgate.ground.on_disk import give_back
 from fairgate.models.checkpoints import read_options, require_file, resolve, split_options
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
 from fairgate.models.distinct import equal_columns

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fairgate.data import arrow_file, is_text, open_parquet
+from fairgate.data import arrow_file, is_text, open_parquet, parquet_on_disk
 from fairgate.ground.errors import DatasetError, ScoresError, clean, did_you_mean, listed
-from fairgate.ground.on_disk import parquet_on_disk
 from fairgate.ground.text import find_separator
 from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fairgate.data import TextColumn, TextRows
+from fairgate.data import TextColumn, TextRows, give_back, on_disk
 from fairgate.ground.hashing import digest, sha256_bytes
-from fairgate.ground.on_disk import give_back, on_disk
 from fairgate.models import ImageIndex
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairgate.data import TextColumn, TextRows, arrow_file, arrow_texts, is_text, numbers, texts
+from fairgate.data import TextColumn, TextRows, arrow_file, arrow_texts, give_back, is_text, numbers, texts
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ScoresError
 from fairgate.ground.hashing import require_regular
-from fairgate.ground.on_disk import give_back
 from fairgate.probes.answers import ProbeScores, Rows, further_numbers, text_codes
 
 if TYPE_CHECKING:

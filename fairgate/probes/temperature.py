@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.on_disk import give_back, on_disk
+from fairgate.data import give_back, on_disk
 from fairgate.probes.answers import Contest, ProbeScores
 
 Floats = NDArray[np.float64]

@@ -8,10 +8,10 @@ from functools import partial
 
 from threadpoolctl import threadpool_limits
 
+from fairgate.data import give_back
 from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import PairedResult, Resamples
 from fairgate.ground.errors import FairgateError
-from fairgate.ground.on_disk import give_back
 from fairgate.ground.randomness import stream
 from fairgate.metrics import Cell, Cells, Drawn, Floats, GroupedRows, Limits, Measure, cells_of, measure, resample
 from fairgate.probes import ProbeScores

@@ -12,10 +12,9 @@ from typing import get_args
 import numpy as np
 
 from fairgate import probes
-from fairgate.data import Index, TextColumn
+from fairgate.data import Index, TextColumn, give_back
 from fairgate.ground.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.ground.hashing import digest
-from fairgate.ground.on_disk import give_back
 from fairgate.models import FAMILIES, Capability, Capable, ImageSource, Model, indistinct, require_capability, schemes
 from fairgate.suites.schema import Suite
 

@@ -10,7 +10,7 @@ import pytest
 from toy_repository import Toy
 
 import fairgate
-from fairgate.ground import on_disk
+from fairgate.data import large_columns
 from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.reports import render_comment, terminal_summary
 
@@ -106,7 +106,7 @@ def test_arrays_whose_columns_are_on_disk_get_the_same_verdicts_and_numbers(
 ) -> None:
     now = before - 0.1 * DARK_WOMEN
     in_memory = fairgate.check_arrays(now, {"gender": GENDER, "skin_tone": SKIN}, baseline=before)
-    monkeypatch.setattr(on_disk, "LARGE", 1)
+    monkeypatch.setattr(large_columns, "LARGE", 1)
     there = fairgate.check_arrays(now, {"gender": GENDER, "skin_tone": SKIN}, baseline=before)
     assert there.record.checks == in_memory.record.checks
     assert there.record.scores_digest == in_memory.record.scores_digest

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairgate.ground import on_disk as module
-from fairgate.ground.on_disk import give_back, on_disk, parquet_on_disk, texts_on_disk
+from fairgate.data import large_columns
+from fairgate.data.large_columns import give_back, on_disk, parquet_on_disk, texts_on_disk
 
 
 @pytest.fixture(autouse=True)
 def _all_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(large_columns, "LARGE", 1)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_an_array_on_disk_is_the_same_also_when_its_memory_was_handed_back(value
 
 
 def test_small_arrays_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGE", 1000)
+    monkeypatch.setattr(large_columns, "LARGE", 1000)
     values = np.arange(10)
     assert on_disk(values) is values
 
