@@ -91,11 +91,7 @@ def _hf_fingerprint(address: str, uri: str) -> str:
     main, _, options = address.partition("?")
     folder = model_folder(main, Path())
     if options or (folder / "model_index.json").is_file():
-        named = PipelineAddress.of(address, uri)
-        found = {"base": find_pipeline(named, Path())}
-        if named.refiner:
-            found["refiner"] = find_pipeline(PipelineAddress(named.refiner), Path())
-        return digest({which: each.fingerprint for which, each in found.items()})
+        return find_pipeline(PipelineAddress.of(address, uri), Path()).fingerprint
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None
     return find_folder(folder, (str(kind),), use="hash", tokenizer=False, pickled=True).fingerprint

@@ -16,8 +16,8 @@ from fairgate.models.generation.registry import model_fingerprint
 PARTS = {
     "unet": ("diffusers", "UNet2DConditionModel"),
     "vae": ("diffusers", "AutoencoderKL"),
-    "text_encoder": ("transformers", "CLIPTextModel"),
-    "tokenizer": ("transformers", "CLIPTokenizer"),
+    "text_encoder_2": ("transformers", "CLIPTextModelWithProjection"),
+    "tokenizer_2": ("transformers", "CLIPTokenizer"),
     "scheduler": ("diffusers", "DDIMScheduler"),
 }
 UNET = "unet/diffusion_pytorch_model"
@@ -33,14 +33,15 @@ def put(path: Path, content: str | float = "{}") -> None:
 
 
 def put_pipeline(folder: Path, number: float) -> None:
-    """The files of a Stable Diffusion, in two variants."""
-    put(folder / "model_index.json", json.dumps({"_class_name": "StableDiffusionPipeline"} | PARTS))
+    """The files of an SDXL, or of a refiner, in two variants."""
+    index = {"_class_name": "StableDiffusionXLPipeline", "requires_aesthetics_score": number > 0}
+    put(folder / "model_index.json", json.dumps(index | PARTS))
     put(folder / "scheduler" / "scheduler_config.json")
-    put(folder / "tokenizer" / "vocab.json")
+    put(folder / "tokenizer_2" / "vocab.json")
     for part, stem in {
         "unet": UNET,
         "vae": "vae/diffusion_pytorch_model",
-        "text_encoder": "text_encoder/model",
+        "text_encoder_2": "text_encoder_2/model",
     }.items():
         put(folder / part / "config.json")
         for variant in ("", ".fp16"):
@@ -49,7 +50,7 @@ def put_pipeline(folder: Path, number: float) -> None:
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two pipelines, named `first` and `second` for short, a CLIP, and a bystander beside them."""
+    """An SDXL and a refiner, named `first` and `second` for short, a CLIP, and a bystander beside them."""
     monkeypatch.chdir(tmp_path)
     for number, name in enumerate(("first", "second")):
         put_pipeline(Path(name), number)

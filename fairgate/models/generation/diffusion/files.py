@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.ground.errors import ModelError, did_you_mean
+from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.generation.roles import ALIASES
 
@@ -98,14 +99,17 @@ class PipelineFiles:
     files: checkpoints.HashedFiles
     checked: bool = False
     """Whether the pipeline has a safety checker, which is not run."""
+    refiner: PipelineFiles | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 over the files, and over the options that change numbers: a LoRA's scale, the VAE's tiles."""
+        """Hex SHA-256 over the files, the refiner's too, and over the options that change numbers: a LoRA's scale, the
+        VAE's tiles."""
         address = self.address
         scale = {} if address.lora is None else {"lora_scale": repr(address.lora_scale)}
         tile = {} if address.vae_tile is None else {"vae_tile": str(address.vae_tile)}
-        return self.files.fingerprint(**scale, **tile)
+        own = self.files.fingerprint(**scale, **tile)
+        return own if self.refiner is None else digest({"base": own, "refiner": self.refiner.fingerprint})
 
     @property
     def is_xl(self) -> bool:
@@ -142,7 +146,8 @@ class PipelineFiles:
 def find_pipeline(
     address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = checkpoints.model_folder
 ) -> PipelineFiles:
-    """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
+    """Find and hash a pipeline, its refiner, and the VAE that may replace its own, by the rules of `folder_of`. Raises
+    ModelError."""
     folder = folder_of(address.config or address.model, base)
     pipeline, components, settings = _read_index(folder)
     checked = any(checkpoints.read_config(folder / "model_index.json").get("safety_checker") or ())
@@ -163,8 +168,19 @@ def find_pipeline(
         paths["single"] = _safetensors(checkpoints.resolve(address.model, base), "the checkpoint")
     if address.lora is not None:
         paths["lora"] = lora_file(address.lora, base)
+    second = find_pipeline(PipelineAddress(address.refiner), base, folder_of) if address.refiner else None
     hashed = checkpoints.HashedFiles.of(paths)
-    return PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked)
+    found = PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked, second)
+    if second and not (
+        second.is_refiner and second.is_xl and second.channels == 4 and found.is_xl and not found.is_refiner
+    ):
+        raise ModelError(
+            f"{second.folder} ({second.pipeline}) cannot refine what {folder} ({pipeline}) makes.",
+            where=address.model,
+            remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
+            "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
+        )
+    return found
 
 
 def lora_file(named: str, base: Path) -> Path:

@@ -41,7 +41,7 @@ def _opened(role: Role, uri: str, address: str, *, device: str, base: Path) -> A
         )
     from fairgate.models.generation.diffusion import inpaint, paint, pipeline
 
-    model = pipeline.load_stable_diffusion(uri, found, device, base)
+    model = pipeline.StableDiffusion(found, uri, device)
     classes: dict[Role, type[paint.Diffusing]] = {
         "painter": paint.DiffusionPainter,
         "inpainter": inpaint.DiffusionInpainter,

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any, Literal
 
 import diffusers
@@ -24,10 +23,9 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import diverged, find_device, read_config
 from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer
-from fairgate.models.generation.diffusion.files import PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.lora import merge_lora
 from fairgate.models.generation.diffusion.schedule import class_of, make_scheduler, running_diffusers
 from fairgate.models.generation.diffusion.single_file import require_whole
@@ -68,7 +66,7 @@ def joined(parts: Sequence[Conditioning]) -> Conditioning:
 
 
 class StableDiffusion:
-    """The parts of one pipeline on one device.
+    """The parts of one pipeline on one device, and its refiner, which has a UNet of its own, and the base's VAE.
 
     The UNet runs in `dtype` (float32 on a CPU, bfloat16 on a GPU, float16 on one before Ampere); text encoders, VAE,
     latents and schedulers are float32 everywhere. `spent["unet"]` counts evaluations per image. Noise is drawn on the
@@ -85,7 +83,6 @@ class StableDiffusion:
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
         self.placement: Placement = base.placement if base is not None else Placement(self.device, current_offload())
         self.spent: Counter[str] = Counter() if base is None else base.spent
-        self.refiner: StableDiffusion | None = None
         path = found.folder / "scheduler" / "scheduler_config.json"
         self._own_scheduler = partial(make_scheduler, found.components["scheduler"], read_config(path), str(path))
         # of the index, which anybody may have written, no more than these
@@ -93,6 +90,8 @@ class StableDiffusion:
         self._embed = lru_cache(_REMEMBERED)(self._embedded)
         self._load(found, base)
         found.files.require_unchanged()
+        second = found.refiner
+        self.refiner = None if second is None else StableDiffusion(second, f"hf:{second.address.model}", device, self)
 
     def _load(self, found: PipelineFiles, base: StableDiffusion | None) -> None:
         """Load the parts; `base` is the model that this one refines, whose VAE and equal text encoder it shares."""
@@ -318,25 +317,3 @@ def _require_plain(model: StableDiffusion) -> None:
             where=f"{model.where}/unet/config.json",
             remedy="use the pipeline that the UNet was trained for",
         )
-
-
-def load_stable_diffusion(uri: str, found: PipelineFiles, device: str, base: Path) -> StableDiffusion:
-    """Load a pipeline, and the refiner that its address names. Raises ModelError, DeviceError.
-
-    A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
-    """
-    address = found.address
-    second = find_pipeline(PipelineAddress(address.refiner), base) if address.refiner else None
-    refines = second is None or (second.is_refiner and second.is_xl and second.channels == 4)
-    if second is not None and (not refines or found.is_refiner or not found.is_xl):
-        raise ModelError(
-            f"{second.folder} ({second.pipeline}) cannot refine what {found.folder} ({found.pipeline}) makes.",
-            where=uri,
-            remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
-            "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
-        )
-    model = StableDiffusion(found, uri, device)
-    if second is not None:
-        model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, base=model)
-        model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
-    return model
