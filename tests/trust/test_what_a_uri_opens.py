@@ -35,7 +35,7 @@ def put_into(cache: Path, name: str = "org/name") -> Path:
     (folder / "snapshots" / COMMIT).mkdir(parents=True)
     (folder / "snapshots" / COMMIT / "model.safetensors").write_bytes(b"x")
     (folder / "refs").mkdir()
-    (folder / "refs" / "main").write_text(f"{COMMIT}\n")
+    (folder / "refs" / "main").write_text(COMMIT)
     return folder
 
 

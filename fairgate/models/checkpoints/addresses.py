@@ -288,13 +288,16 @@ def named_files(name: str, files: Collection[str], base: Path, *, download: bool
 def _snapshot(name: str, missing: ModelError, *, revision: str | None = None, **options: Any) -> Path:
     """What the hub's cache holds of a model, links followed no further than its repository. Raises `missing`."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    if {"", ".."} & set((revision or "main").split("/")):  # huggingface_hub would read a file of that path as a ref
-        raise missing
     try:
+        refs = (_cached(name) / "refs").resolve()
+        ref = (refs / (revision or "main")).resolve()
+        # huggingface_hub reads it, whatever it is and wherever it leads
+        if not ref.is_relative_to(refs) or (ref.exists() and not ref.is_file()):
+            raise missing
         folder = Path(snapshot_download(name, revision=revision, **options))
-    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:
         raise missing from error
     require_folder(folder, within=folder.parent.parent)
     return folder
