@@ -34,9 +34,10 @@ from .labels import inside as inside
 from .labels import read_labels as read_labels
 from .labels import reading as reading
 from .labels import unique_ids as unique_ids
+from .large_columns import columns_on_disk as columns_on_disk
 from .large_columns import give_back as give_back
 from .large_columns import on_disk as on_disk
-from .large_columns import parquet_on_disk as parquet_on_disk
+from .large_columns import read_columns as read_columns
 from .manifest import CROSS as CROSS
 from .manifest import MANIFEST_FILE as MANIFEST_FILE
 from .manifest import NAME_PATTERN as NAME_PATTERN

@@ -51,16 +51,21 @@ def texts_on_disk(texts: Any) -> Any:
     return texts if mapped is None else _tables_of(mapped)["texts"].chunk(0)
 
 
-def parquet_on_disk(parquet: Any, columns: list[str]) -> Any:
-    """The Arrow table of some columns of an open Parquet file, found valid; on disk if it is large.
-
-    By one thread: several take four times its time, which the system spends on their memory.
-    """
+def columns_on_disk(parquet: Any, columns: list[str]) -> Any:
+    """The Arrow table of some columns of an open Parquet file, found valid; on disk if it is large."""
     groups = map(partial(_row_group, parquet, columns), range(parquet.num_row_groups))
     size = np.dtype(np.float64).itemsize * len(columns) * parquet.metadata.num_rows
     if size < LARGE or (mapped := _file(partial(_write_tables, groups))) is None:
-        return _valid(parquet.read(columns, use_threads=False))
+        return read_columns(parquet, columns)
     return _tables_of(mapped)
+
+
+def read_columns(parquet: Any, columns: list[str]) -> Any:
+    """The Arrow table of some columns of an open Parquet file, found valid.
+
+    By one thread: several take four times its time, which the system spends on their memory.
+    """
+    return _valid(parquet.read(columns, use_threads=False))
 
 
 def _row_group(parquet: Any, columns: list[str], group: int) -> Any:

@@ -17,7 +17,7 @@ FEW = 1 << 14
 
 
 _AT_ONCE = 1 << 20
-"""Letters that are looked at once."""
+"""Rows or letters that are looked at once."""
 
 
 class TextColumn:
@@ -25,13 +25,32 @@ class TextColumn:
 
     It reads as an array of strings does: `column[rows]`, `column == text`, `tolist()` and NumPy's functions give what
     they give of one, and make its strings. Names may be there that no row has.
+
+    Of a long column in which probably all texts differ, such as paths, it is found out when it matters whether they do.
     """
 
-    __slots__ = ("codes", "names")
+    __slots__ = ("_codes", "_differ", "_names")
     __hash__ = None  # type: ignore[assignment] # as an array's
 
-    def __init__(self, names: Any, codes: NDArray[Any]) -> None:
-        self.names, self.codes = names, codes
+    def __init__(self, names: Any, codes: NDArray[Any], differ: bool = True) -> None:
+        self._names, self._codes, self._differ = names, codes, differ
+
+    @property
+    def names(self) -> Any:
+        """The different texts, an Arrow array."""
+        self._tell_apart()
+        return self._names
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """Each row's place among the names, (rows,)."""
+        self._tell_apart()
+        return self._codes
+
+    def _tell_apart(self) -> None:
+        if not self._differ:
+            coded = self._names.dictionary_encode()
+            self._names, self._codes, self._differ = coded.dictionary, np.from_dlpack(coded.indices), True
 
     @classmethod
     def of(cls, values: TextRows | Sequence[str]) -> TextColumn:
@@ -50,6 +69,9 @@ class TextColumn:
 
         assert is_text(column.type)
         column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        if len(column) > FEW and all(map(_is_row_by_row, column.chunks)):
+            names = pa.concat_arrays([chunk.dictionary.cast(pa.string()) for chunk in column.chunks])
+            return cls(names, np.arange(len(names), dtype=code_type(len(names))), differ=False)
         chunks = column.unify_dictionaries().chunks
         names = chunks[0].dictionary if chunks else arrow_texts([])
         names = names if names.type == pa.string() else names.cast(pa.string())
@@ -86,15 +108,15 @@ class TextColumn:
 
     def on_disk(self) -> TextColumn:
         """The same, on disk if it is large."""
-        return TextColumn(texts_on_disk(self.names), on_disk(self.codes))
+        return TextColumn(texts_on_disk(self._names), on_disk(self._codes), self._differ)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._codes)
 
     @property
     def shape(self) -> tuple[int]:
         """(rows,)."""
-        return (len(self.codes),)
+        return (len(self),)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -106,14 +128,14 @@ class TextColumn:
     @overload
     def __getitem__(self, rows: slice | NDArray[Any] | Sequence[int]) -> NDArray[np.object_]: ...
     def __getitem__(self, rows: Any) -> Any:
-        picked = self.codes[rows]
-        return self.names[int(picked)].as_py() if np.ndim(picked) == 0 else _objects(self.names, picked)
+        picked = self._codes[rows]
+        return self._names[int(picked)].as_py() if np.ndim(picked) == 0 else _objects(self._names, picked)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tolist())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        array = _objects(self.names, self.codes)
+        array = _objects(self._names, self._codes)
         return array if dtype is None else array.astype(dtype)
 
     def __eq__(self, other: object) -> Any:
@@ -145,7 +167,9 @@ class TextColumn:
 
     def counts(self) -> NDArray[np.intp]:
         """Rows with each of the names, (names,)."""
-        return np.bincount(self.codes, minlength=len(self.names))
+        codes, names = self.codes, len(self.names)
+        parts = (codes[start : start + _AT_ONCE] for start in range(0, max(1, len(codes)), _AT_ONCE))
+        return np.asarray(sum(np.bincount(part, minlength=names) for part in parts))
 
     def distinct(self) -> list[str]:
         """The different texts of its rows, in the order of their first rows."""
@@ -155,13 +179,13 @@ class TextColumn:
         texts: list[str] = _picked(self.names, order[first[order] < len(self)]).to_pylist()
         return texts
 
-    def places(self, place: Mapping[str, int]) -> NDArray[np.int64]:
+    def places(self, place: Mapping[str, int]) -> NDArray[Any]:
         """The place of each row's text, (rows,). Raises KeyError for a text without one."""
         names = self.names.to_pylist()
-        places = np.take(np.array([place.get(name, -1) for name in names], dtype=np.int64), self.codes)
-        if (places < 0).any():
-            raise KeyError(self[int(places.argmin())])
-        return places
+        places = np.array([place.get(name, -1) for name in names], dtype=np.int64)
+        if (lacking := (places < 0) & (self.counts() > 0)).any():
+            raise KeyError(names[int(lacking.argmax())])
+        return np.take(places.astype(code_type(int(places.max(initial=0)) + 1)), self.codes)
 
     def renamed(self, name_of: Callable[[str], str]) -> TextColumn:
         """With another name for each text; two may get the same."""
@@ -170,6 +194,11 @@ class TextColumn:
 
     def sorted(self) -> tuple[TextColumn, NDArray[np.int64]]:
         """The different texts of its rows, in order, and each row's place among them, (rows,)."""
+        if not self._differ and (order := _order_if_different(self._names)) is not None:
+            self._differ = True
+            place = np.empty(len(order), dtype=np.int64)
+            place[order] = np.arange(len(order))
+            return TextColumn(self._names, order.astype(self._codes.dtype)), place
         counts, names, codes = self.counts(), self.names, self.codes
         if not counts.all():
             used = np.flatnonzero(counts)
@@ -185,22 +214,20 @@ class TextColumn:
 
     def sizes(self) -> NDArray[np.int64]:
         """Bytes of each row's text in UTF-8, (rows,)."""
-        ends = np.frombuffer(self.names.buffers()[1] or b"", dtype=np.int32)
-        ends = ends[self.names.offset : self.names.offset + len(self.names) + 1]
-        return np.take(np.diff(ends).astype(np.int64), self.codes)
+        ends = np.frombuffer(self._names.buffers()[1] or b"", dtype=np.int32)
+        ends = ends[self._names.offset : self._names.offset + len(self._names) + 1]
+        return np.take(np.diff(ends).astype(np.int64), self._codes)
 
     def is_row_by_row(self, column: Any) -> bool:
-        """Whether an Arrow column has the texts of these rows, which all differ, in their order: without coding it."""
-        if len(column) != len(self) or not np.array_equal(self.codes, np.arange(len(self.names))):
+        """Whether an Arrow column has the texts of these rows, a text for each, in their order: without coding it."""
+        if len(column) != len(self) or not np.array_equal(self._codes, np.arange(len(self._names))):
             return False
         start = 0
         for chunk in column.chunks:
             texts = getattr(chunk, "dictionary", chunk)
-            if len(texts) != len(chunk) or chunk.null_count or texts.type != self.names.type:
+            if chunk.null_count or texts.type != self._names.type or not (texts is chunk or _is_row_by_row(chunk)):
                 return False
-            if texts is not chunk and not np.array_equal(np.from_dlpack(chunk.indices), np.arange(len(chunk))):
-                return False
-            if not texts.equals(self.names.slice(start, len(texts))):
+            if not texts.equals(self._names.slice(start, len(texts))):
                 return False
             start += len(texts)
         return True
@@ -212,11 +239,11 @@ class TextColumn:
         return np.take(np.take(row_of, _places(others.names, self.names)), others.codes)
 
     def _parts(self) -> Iterator[list[str]]:
-        return (self.names[start : start + FEW].to_pylist() for start in range(0, len(self.names), FEW))
+        return (self._names[start : start + FEW].to_pylist() for start in range(0, len(self._names), FEW))
 
     def first_harmful(self) -> str | None:
         """The first text that a terminal or a log would act on, or None."""
-        if len(self.names) > FEW and _is_plain(self.names.buffers()[2]):
+        if len(self._names) > FEW and _is_plain(self._names.buffers()[2]):
             return None
         return next((odd for part in self._parts() if (odd := first_harmful(part)) is not None), None)
 
@@ -238,6 +265,22 @@ def arrow_texts(texts: Iterable[object]) -> Any:
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def _is_row_by_row(coded: Any) -> bool:
+    """Whether a coded Arrow array has a text for each of its rows, in their order."""
+    texts, indices = coded.dictionary, coded.indices
+    whole = len(texts) == len(coded) and not indices.null_count and not texts.null_count
+    return whole and np.array_equal(np.from_dlpack(indices), np.arange(len(coded)))
+
+
+def _order_if_different(names: Any) -> NDArray[np.int64] | None:
+    """Places of texts in order; None if some are equal."""
+    import pyarrow.compute as pc
+
+    order = _order(names)
+    ranked = _picked(names, order)
+    return None if pc.any(pc.equal(ranked[1:], ranked[:-1])).as_py() else order
 
 
 def _is_plain(texts: Any) -> bool:

@@ -337,9 +337,10 @@ class Request:
     seed: int = 0
 
 
-def log_softmax(logits: Floats) -> Floats:
-    """Log-softmax over the last axis, shifted by the maximum so that no exponential overflows."""
-    log_p, step = np.empty_like(logits, dtype=np.result_type(logits, np.float32)), 1 << 16  # a cache holds as many
+def log_softmax(logits: Floats, out: Floats | None = None) -> Floats:
+    """Log-softmax over the last axis, shifted by the maximum so that none overflows; `out` may be the logits."""
+    log_p = np.empty_like(logits, dtype=np.result_type(logits, np.float32)) if out is None else out
+    step = 1 << 16  # the processor's cache holds as many
     for start in range(0, len(logits), step):
         part = logits[start : start + step]
         shifted = part - part.max(axis=-1, keepdims=True)

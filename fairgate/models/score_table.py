@@ -54,12 +54,15 @@ class ScoreTable:
         self._require(np.abs(values) <= LARGEST, huge, "compute these scores again, or write them in a larger unit")
         if limits is not None:
             low, high = limits
-            self._require(
-                (values >= low) & (values <= high),
-                f"column '{prompt}' is outside [{low:.0f}, {high:.0f}]",
-                "declare the right scale: ?values=cosine, probability or logit (100 x cosine is a logit)",
-            )
+            outside = f"column '{prompt}' is outside [{low:.0f}, {high:.0f}]"
+            scale = "declare the right scale: ?values=cosine, probability or logit (100 x cosine is a logit)"
+            self._require((values >= low) & (values <= high), outside, scale)
         return values
+
+    def first(self, prompt: str) -> Floats:
+        """Numbers of a prompt in the table's first rows, unchecked. Raises ScoresError: unknown, no numbers."""
+        self._require_column(prompt, "for the prompt", "its prompts: ")
+        return self._numbers(prompt, 1000)
 
     @property
     def of_numbers(self) -> tuple[str, ...]:
@@ -113,13 +116,12 @@ class ScoreTable:
             raise _lacking(self.keys[absent].tolist(), "its names", self.keys, str(self.path))
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
-        bad = np.flatnonzero(~good)
-        if bad.size:
-            problem = f"{fault} for {share_words(bad.size, 'image')}: {self.names(bad)}."
-            raise ScoresError(problem, where=str(self.path), remedy=remedy)
+        if (bad := np.flatnonzero(~good)).size:
+            images = share_words(bad.size, "image")
+            raise ScoresError(f"{fault} for {images}: {self.names(bad)}.", where=str(self.path), remedy=remedy)
 
-    def _numbers(self, prompt: str) -> Floats:
-        column = self._arrow.column(prompt)
+    def _numbers(self, prompt: str, rows: int | None = None) -> Floats:
+        column = self._arrow.column(prompt).slice(0, rows)
         if not is_number(column.type):
             given = [value for value in column.to_pylist() if value is not None]
             first = next((value for value in given if not _reads_as_number(value)), next(iter(given), None))
@@ -198,7 +200,7 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
 def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool, whole: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
     repeats = np.broadcast_to(0.0, len(keys))
-    if not once and (doubled := set(found.repeated())):
+    if not once and found is not keys and (doubled := set(found.repeated())):
         distinct, again = _distinct(arrow, found.tolist(), doubled)
         arrow, found = arrow.take(distinct), found.take(np.array(distinct))
         repeats = np.array([again[key] for key in keys.tolist()], dtype=np.float64)

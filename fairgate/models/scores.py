@@ -159,10 +159,14 @@ class PrecomputedScores(_OneTable):
                     where=self.uri,
                     remedy="record logits or cosines instead: probabilities this small were rounded away",
                 )
-        return log_softmax(self.logits(prompts))
+        logits = self.logits(prompts)
+        return log_softmax(logits, out=logits)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles whose columns are equal for every image."""
+        first = [np.mean([self.table.first(prompt) for prompt in prompts], axis=0) for prompts in ensembles]
+        if not equal_columns(np.stack(first, axis=1), ensembles):
+            return []
         means = np.stack([self._columns(prompts).mean(axis=1) for prompts in ensembles], axis=1)
         return equal_columns(means, ensembles)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fairgate.data import arrow_file, is_text, open_parquet, parquet_on_disk
+from fairgate.data import arrow_file, columns_on_disk, is_text, open_parquet, read_columns
 from fairgate.ground.errors import DatasetError, ScoresError, clean, did_you_mean, listed
 from fairgate.ground.text import find_separator
 from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
@@ -152,11 +152,16 @@ def _read_parquet(path: Path, images: int, each: int) -> Any:
 
     Columns of other kinds than text and numbers are not read.
     """
+    import pyarrow as pa
+
     parquet = open_parquet(path)
     _require_plain_names(parquet.schema_arrow.names)
     _require_bounded(parquet.metadata, images, each)
-    plain = [field.name for field in parquet.schema_arrow if is_text(field.type) or is_number(field.type)]
-    return parquet_on_disk(parquet, plain).select(plain)
+    texts = [field.name for field in parquet.schema_arrow if is_text(field.type)]
+    numbers = [field.name for field in parquet.schema_arrow if is_number(field.type)]
+    parts = read_columns(parquet, texts), columns_on_disk(parquet, numbers)  # texts are matched and let go
+    columns = {name: part[name] for part in parts for name in part.column_names}
+    return pa.table({name: columns[name] for name in parquet.schema_arrow.names if name in columns})
 
 
 def _require_bounded(facts: Any, images: int, each: int) -> None:

@@ -226,7 +226,7 @@ def classify(
         column, place = {label: at for at, label in enumerate(labels)}, np.array([every[label] for label in labels])
         for code in (code for code, own in enumerate(labels_by_code) if own == labels):
             rows = np.flatnonzero(code_of_row == code).astype(np.int32)
-            true = truth.take(rows).places(column).astype(code_type(len(labels)))
+            true = truth.take(rows).places(column).astype(code_type(len(labels)), copy=False)
             if len(rows) == len(subject):
                 log_p = answers
             else:

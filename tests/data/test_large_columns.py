@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairgate.data import large_columns
-from fairgate.data.large_columns import give_back, on_disk, parquet_on_disk, texts_on_disk
+from fairgate.data.large_columns import columns_on_disk, give_back, on_disk, texts_on_disk
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_what_has_no_room_on_disk_stays_in_memory(monkeypatch: pytest.MonkeyPatc
     values, names = np.arange(10), pa.array(["a", "b"])
     assert on_disk(values) is values
     assert texts_on_disk(names) is names
-    assert parquet_on_disk(pq.ParquetFile(tmp_path / "table.parquet"), ["a"])["a"].to_pylist() == [1.0, 2.0]
+    assert columns_on_disk(pq.ParquetFile(tmp_path / "table.parquet"), ["a"])["a"].to_pylist() == [1.0, 2.0]
 
 
 def test_texts_on_disk_are_the_same() -> None:
@@ -63,7 +63,7 @@ def test_columns_of_a_parquet_file_are_read_by_row_group(tmp_path: Path) -> None
     table = pa.table({"a": np.arange(50.0), "file": [f"{at % 9}.jpg" for at in range(50)], "b": list(range(50))})
     pq.write_table(table, tmp_path / "table.parquet", row_group_size=20)
     parquet = pq.ParquetFile(tmp_path / "table.parquet", read_dictionary=["file"])
-    read = parquet_on_disk(parquet, ["file", "b"])
+    read = columns_on_disk(parquet, ["file", "b"])
     give_back()
     assert read["file"].cast(pa.string()).to_pylist() == table["file"].to_pylist()
     assert read.select(["b"]).to_pydict() == table.select(["b"]).to_pydict()
@@ -71,4 +71,4 @@ def test_columns_of_a_parquet_file_are_read_by_row_group(tmp_path: Path) -> None
 
 def test_a_parquet_file_without_rows_has_none_on_disk(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": pa.array([], pa.float64())}), tmp_path / "table.parquet")
-    assert len(parquet_on_disk(pq.ParquetFile(tmp_path / "table.parquet"), ["a"])) == 0
+    assert len(columns_on_disk(pq.ParquetFile(tmp_path / "table.parquet"), ["a"])) == 0
