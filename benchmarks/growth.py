@@ -130,7 +130,9 @@ def measure(root: Path, many: int, fairgate: str) -> dict[str, float | str]:
 def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, nargs="+", default=[10_954, 24_000, 240_000, 2_400_000])
+    parser.add_argument(
+        "--images", type=int, nargs="+", default=[10_954, 24_000, 240_000, 2_400_000]
+    )  # 13 million are imported in half an hour
     parser.add_argument("--checks", type=int, nargs="+", choices=(6, 30), default=[6, 30])
     parser.add_argument("--json", type=Path, help="write the rows and the machine here")
     parser.add_argument("--keep", type=Path, help="folder for the repositories; kept, and used again")
