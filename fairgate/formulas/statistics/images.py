@@ -166,7 +166,9 @@ class ImageNumbers:
         shift[inside] = known.mean[inside] - mean[self.group[inside]]
         squares = self._added(known.squares + counts * shift**2)
         turned = self._turned(known, n)
-        if (squares <= n * (ALIKE * mean) ** 2).any() or (turned is None and self._may_agree()):
+        if turned is None and ((squares <= n * (ALIKE * mean) ** 2).any() or self._may_agree()):
+            return None
+        if not squares.any() and np.ptp(mean) == 0:  # all numbers are the same
             return None
         images = cells.once(("images", unit), lambda: cells.in_blocks(unit))
 

@@ -90,6 +90,20 @@ def test_a_comparison_by_cells_is_that_of_the_images(answers: bool) -> None:
         np.testing.assert_allclose(getattr(by_cells, name), getattr(by_images, name), rtol=1e-4, atol=1e-6)
 
 
+def test_answers_of_groups_in_which_none_turned_are_those_of_the_images() -> None:
+    before = stream(0, "still").random(IMAGES) < 0.8
+    now = before & ~((CELL >= 6) & (stream(0, "turned").random(IMAGES) < 0.05))
+    difference = change(numbers(now), numbers(before))
+    by_cells, by_images = difference.moments(SETS), moments_of(difference.plain(), answers=True)
+    assert by_cells is not None
+    assert by_cells.turned == by_images.turned
+    assert by_cells.departing.tolist() == by_images.departing.tolist()
+    np.testing.assert_array_equal(by_cells.squares[:3], 0.0)
+    for same in (now, np.ones(IMAGES, dtype=bool), np.zeros(IMAGES, dtype=bool)):
+        assert change(numbers(same), numbers(same)).moments(SETS) is None
+    assert change(numbers(np.ones(IMAGES, dtype=bool)), numbers(np.zeros(IMAGES, dtype=bool))).moments(SETS) is None
+
+
 def test_groups_that_are_left_out_are_in_no_sum() -> None:
     values = stream(0, "among").normal(0.5, 0.1, IMAGES)
     some = np.array([True, False, True, True, False, True])
