@@ -55,7 +55,8 @@ def columns_on_disk(parquet: Any, columns: list[str]) -> Any:
     """The Arrow table of some columns of an open Parquet file, found valid; on disk if it is large."""
     groups = map(partial(_row_group, parquet, columns), range(parquet.num_row_groups))
     size = np.dtype(np.float64).itemsize * len(columns) * parquet.metadata.num_rows
-    if size < LARGE or (mapped := _file(partial(_write_tables, groups))) is None:
+    small = size < LARGE or not parquet.num_row_groups  # a stranger's file may count rows that it has not
+    if small or (mapped := _file(partial(_write_tables, groups))) is None:
         return read_columns(parquet, columns)
     return _tables_of(mapped)
 

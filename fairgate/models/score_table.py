@@ -60,9 +60,10 @@ class ScoreTable:
         return values
 
     def first(self, prompt: str) -> Floats:
-        """Numbers of a prompt in the table's first rows, unchecked. Raises ScoresError: unknown, no numbers."""
+        """Numbers of a prompt for images in the first rows, unchecked. Raises ScoresError: unknown, no numbers."""
         self._require_column(prompt, "for the prompt", "its prompts: ")
-        return self._numbers(prompt, 1000)
+        rows = self.rows[(self.rows >= 0) & (self.rows < 1000)]  # others are of images that the dataset has not
+        return self._numbers(prompt, 1000)[rows]
 
     @property
     def of_numbers(self) -> tuple[str, ...]:
@@ -314,8 +315,7 @@ def places_of_images(keys: TextColumn, found: TextColumn, keyed_by: list[str], w
 
 
 def _same_file_names(foreign: list[str], keys: list[str]) -> str:
-    """What else helps where only the folders of the paths differ; nothing where they do not, or where two images have
-    one file name."""
+    """What else helps if only the folders of the paths differ; nothing if they do not, or two images share a name."""
     names = [key.rpartition("/")[2] for key in keys]
     shared = set(names).issuperset(name.rpartition("/")[2] for name in foreign) and len(set(names)) == len(names)
     if not shared:

@@ -72,3 +72,15 @@ def test_columns_of_a_parquet_file_are_read_by_row_group(tmp_path: Path) -> None
 def test_a_parquet_file_without_rows_has_none_on_disk(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": pa.array([], pa.float64())}), tmp_path / "table.parquet")
     assert len(columns_on_disk(pq.ParquetFile(tmp_path / "table.parquet"), ["a"])) == 0
+
+
+def test_a_parquet_file_that_counts_rows_without_having_any_has_none_on_disk(tmp_path: Path) -> None:
+    pq.ParquetWriter(path := tmp_path / "table.parquet", pa.schema([("a", pa.float64())])).close()
+    content = path.read_bytes()
+    no_rows, a_million = b"\x16\x00\x19\x0c", b"\x16\x80\x89\x7a\x19\x0c"  # and no group of rows, in Thrift's terms
+    assert content.count(no_rows) == 1
+    footer = content[4:-8].replace(no_rows, a_million)
+    path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    parquet = pq.ParquetFile(path)
+    assert parquet.metadata.num_rows == 1_000_000
+    assert len(columns_on_disk(parquet, ["a"])) == 0

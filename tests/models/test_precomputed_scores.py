@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -137,6 +138,16 @@ def test_the_scale_must_be_declared(query: str, problem: str, remedy: str, tmp_p
     with pytest.raises(ScoresError, match=problem) as caught:
         open_scorer(f"scores:s.csv{query}", pictures, cache=None, base=tmp_path)
     assert caught.match(remedy)
+
+
+def test_texts_are_told_apart_by_the_images_of_a_part_and_not_by_other_rows(tmp_path: Path, pictures: Pictures) -> None:
+    table = columns(pictures, COSINES)
+    table[PROMPTS[1]] = [table[PROMPTS[0]][row] + (row < 4) for row in range(10)]
+    whole = open_scorer(f"scores:{write(tmp_path / 'scores.csv', table)}?values=logit", pictures)
+    part = SimpleNamespace(folder=pictures.folder, index=pictures.index, release=pictures, rows=np.arange(4, 10))
+    some = open_scorer(whole.uri, part)
+    prompts = [[prompt] for prompt in PROMPTS[:2]]
+    assert (whole.indistinct(prompts), some.indistinct(prompts)) == ([], [(0, 1)])
 
 
 def test_cosines_without_a_scale_rank_and_refuse_to_be_logits(tmp_path: Path, pictures: Pictures) -> None:

@@ -206,7 +206,7 @@ def _turns(now: NDArray[Any], before: NDArray[Any], label: NDArray[Any], groups:
     for start in range(0, label.size, _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
         way = np.array([1, 0, 3, 2])[2 * now[rows] + before[rows]]
-        counts += np.bincount(4 * (label[rows] + 1) + way, minlength=counts.size)
+        counts += np.bincount(4 * (label[rows].astype(np.intp) + 1) + way, minlength=counts.size)
     of_groups = counts.reshape(-1, 4)[1:]
     return of_groups if of_groups.sum(axis=1).min() >= _MANY else None
 

@@ -200,3 +200,15 @@ def test_no_change_has_no_sign(harm: Harm) -> None:
     scores, labels = np.linspace(0.1, 0.9, 18), np.tile([0, 1, 2], 6)
     result = image_regression(scores, scores, labels, groups=3, margin=0.0, rng=stream(0), harm=harm)
     assert not np.signbit([result.delta, result.lo, result.hi]).any()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_answers_of_many_groups_are_counted_whatever_the_type_of_their_codes(kind: type) -> None:
+    labels = np.repeat(np.arange(100), 1000)
+    now, before = stream(0, "answers").random((2, labels.size)) < 0.8
+
+    def lowest(codes: np.ndarray) -> list[float]:
+        result = image_regression(now, before, codes, groups=100, margin=0.02, rng=stream(1, "draws"), draws=200)
+        return result.lo.tolist()
+
+    assert lowest(labels.astype(kind)) == lowest(labels)
