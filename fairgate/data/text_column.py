@@ -219,7 +219,7 @@ class TextColumn:
         return np.take(np.diff(ends).astype(np.int64), self._codes)
 
     def is_row_by_row(self, column: Any) -> bool:
-        """Whether an Arrow column has the texts of these rows, a text for each, in their order: without coding it."""
+        """Whether an Arrow column has the texts of these rows, which all differ, in their order: without coding it."""
         if len(column) != len(self) or not np.array_equal(self._codes, np.arange(len(self._names))):
             return False
         start = 0
@@ -230,7 +230,8 @@ class TextColumn:
             if not texts.equals(self._names.slice(start, len(texts))):
                 return False
             start += len(texts)
-        return True
+        self._differ = self._differ or _order_if_different(self._names) is not None
+        return self._differ
 
     def rows_of(self, others: TextColumn) -> NDArray[np.int64]:
         """The row that has each of the other texts, (other rows,); -1 if none has it, the last one if several have."""

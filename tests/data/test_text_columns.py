@@ -106,3 +106,24 @@ def test_an_arrow_column_is_that_of_the_rows_only_if_all_texts_differ_and_are_in
     assert not TextColumn.of(WORDS).is_row_by_row(
         pa.chunked_array([pa.array(WORDS, pa.string())])
     )  # "b" is there twice
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_very_many_texts_are_told_apart_when_it_matters(again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk has every text once; one may be in two chunks."""
+    monkeypatch.setattr(text_column, "FEW", 2)
+    texts = ["b", "a", "d", "b" if again else "c"]
+    chunks = pa.chunked_array([pa.array(texts[at : at + 2]).dictionary_encode() for at in (0, 2)])
+
+    def column() -> TextColumn:
+        return TextColumn.of_arrow(chunks)
+
+    assert column().tolist() == texts
+    assert column()[2] == "d"
+    assert column().is_row_by_row(pa.chunked_array([pa.array(texts)])) is not again
+    assert column().repeated() == (["b"] if again else [])
+    names, codes = column().sorted()
+    assert names.tolist() == sorted(set(texts))
+    assert [names[int(code)] for code in codes] == texts
+    assert column().counts().tolist() == ([2, 1, 1] if again else [1, 1, 1, 1])
+    assert (column() == "b").tolist() == [text == "b" for text in texts]
