@@ -222,7 +222,6 @@ BY_DESIGN: dict[str, str] = {
         for place in ("", ", in config.json", ", in text_config", ", in both")
     },
     "no processor_config.json": "",
-    "image token": "",
     "padding in tokenizer.json": "",
     "img2img": "",
     "an image encoder": "",

@@ -47,8 +47,8 @@ numbers to the library's without the setting. A notice of the record names setti
 | a folder's setting | what is judged |
 | --- | --- |
 | decoding of `vlm:` (sampling, beams, penalties, words that are forbidden or forced) | the likeliest token each time |
-| chat templates | the URI's text |
-| no processor_config.json, or another `image_token` in it | as config.json implies; the tokenizer's |
+| a chat template of the language model of `captions:` | the URI's text |
+| no processor_config.json of a BLIP-2 | as config.json implies |
 | the safety checker of a pipeline, the watermark of an SDXL | pictures as they are painted |
 | an image encoder of a Stable Diffusion; the class of its img2img | the text-to-image pipeline of the same parts |
 | padding in the tokenizer.json of an OWL-ViT, longer than its texts | the padding of its config |

@@ -98,7 +98,7 @@ class SeeingModel(LabelLikelihoods):
         self.tokenizer = folder_tokenizer(found, template=not asking.whole)
         self.preprocessing = folder_preprocessing(found, "vlm", **asdict(asking))
         self._found = found
-        self.note = checkpoints.plain_note(found)
+        self.note: str | None = None
         entry = request.cache.read(f"tried/{self._key()}") if request.cache else None
         self._add_note(None if entry is None else entry.notes.get("tried"))
 
