@@ -51,7 +51,10 @@ class Head(BaseModel):
     @classmethod
     def _of_json(cls, labels: object) -> object:
         """A file's metadata are texts."""
-        return json.loads(labels) if isinstance(labels, str) else labels
+        try:
+            return json.loads(labels) if isinstance(labels, str) else labels
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
 
     def logits(self, features: Table) -> Table:
         """(images, labels) float32."""

@@ -232,7 +232,7 @@ def test_files_that_are_no_heads_are_refused(case: str, dino: Path, pictures: Pi
 
 
 def test_a_head_whose_labels_are_no_list_or_that_is_a_pickle_is_refused(dino: Path, pictures: Pictures) -> None:
-    for said in ("[", '{"a": 1}', "[1, 2]"):
+    for said in ("[", "[" * 100_000, '{"a": 1}', "[1, 2]"):
         save_file({"weight": np.ones((2, 16), np.float32)}, dino / "head.safetensors", metadata={"labels": said})
         with pytest.raises(ModelError, match="its `labels`"):
             opened("features:dino?head=head.safetensors", pictures, dino)
