@@ -29,8 +29,8 @@ _mapped = weakref.WeakSet[mmap.mmap]()
 
 
 def on_disk(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers (any shape), read-only, and on disk if they are many."""
-    if values.nbytes < LARGE:
+    """The same numbers (any shape), read-only and on disk if they are many. Read-only ones are there, or somebody's."""
+    if values.nbytes < LARGE or not values.flags.writeable:
         return values
     by_column = values.flags.f_contiguous
     rows = values.T if by_column else np.ascontiguousarray(values)

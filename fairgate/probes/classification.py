@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.data import TextColumn, TextRows, arrow_texts, code_type
+from fairgate.data import TextColumn, TextRows, arrow_texts, code_type, on_disk
 from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows, text_codes
@@ -225,7 +226,7 @@ def classify(
         answers = scorer.log_probabilities([prompt(label) for label in labels])
         column, place = {label: at for at, label in enumerate(labels)}, np.array([every[label] for label in labels])
         for code in (code for code, own in enumerate(labels_by_code) if own == labels):
-            rows = np.flatnonzero(code_of_row == code).astype(np.int32)
+            rows = _all_rows(len(subject)) if len(names) == 1 else np.flatnonzero(code_of_row == code).astype(np.int32)
             true = truth.take(rows).places(column).astype(code_type(len(labels)), copy=False)
             if len(rows) == len(subject):
                 log_p = answers
@@ -241,6 +242,12 @@ def classify(
                 alone = (part == part.max(axis=1, keepdims=True)).sum(axis=1) == 1
                 correct[rows[some]] = (place[best] == place[own]) & alone
     return ProbeScores(value, TextColumn(arrow_texts(every), predicted), correct, contests=tuple(contests))
+
+
+@lru_cache(maxsize=1)
+def _all_rows(rows: int) -> NDArray[np.int32]:
+    """0..rows-1: one array for all probes."""
+    return on_disk(np.arange(rows, dtype=np.int32))
 
 
 def ranks_of(contests: Sequence[Contest], images: int) -> NDArray[np.int64]:
