@@ -88,10 +88,10 @@ def _hf_fingerprint(address: str, uri: str) -> str:
     """Of a pipeline of diffusers or a folder of transformers; other files in the folder do not count."""
     from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 
-    main, _, options = address.partition("?")
-    folder = model_folder(main, Path())
-    if options or (folder / "model_index.json").is_file():
-        return find_pipeline(PipelineAddress.of(address, uri), Path()).fingerprint
+    pipeline = PipelineAddress.of(address, uri)  # first: a wrong option is told before anything is fetched
+    folder = model_folder(pipeline.model, Path())
+    if "?" in address or (folder / "model_index.json").is_file():
+        return find_pipeline(pipeline, Path()).fingerprint
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None
     return find_folder(folder, (str(kind),), use="hash", tokenizer=False, pickled=True).fingerprint

@@ -107,3 +107,8 @@ def test_a_model_is_another_one_with_a_refiner() -> None:
 def test_a_model_that_is_not_there_is_an_error_that_names_it(uri: str) -> None:
     with pytest.raises(ModelError, match=r"nowhere|name a model|does not exist|no model"):
         model_fingerprint("painter", uri)
+
+
+def test_an_option_that_there_is_not_is_told_before_a_model_is_fetched() -> None:
+    with pytest.raises(ModelError, match="unknown or empty: 'variant'"):
+        model_fingerprint("painter", "sdxl?variant=fp16")
