@@ -73,6 +73,12 @@ class OpenClip:
 def checkpoint(uri: str, address: str, base: Path, cache: EmbeddingCache | None = None) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if (named := _folder_in(address)) is not None:
+        if "?" in named:
+            raise ModelError(
+                f"'?{named.partition('?')[2][:80]}' is for a file, and this is a folder or a model of the hub.",
+                where=uri,
+                remedy="leave it out; the commit of a model of the hub is named by open_clip:ORG/NAME@COMMIT",
+            )
         return _of_folder(checkpoints.judged_folder(named, base))
     plain, _, query = address.partition("?")
     architecture, at, weights = plain.partition("@")
