@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -92,29 +92,18 @@ class DenoisingErrors:
         draws = torch.Generator().manual_seed(int(stream(0, "diffusion classifier", set_id).integers(2**63)))
         return torch.randn((self.samples, self.model.latent_channels, side, side), generator=draws)
 
-    def __call__(
-        self,
-        latents: torch.Tensor,
-        set_ids: Sequence[str],
-        prompts: Conditioning,
-        samples: NDArray[np.int64] | None = None,
-    ) -> Floats:
+    def __call__(self, latents: torch.Tensor, set_ids: Sequence[str], prompts: Conditioning) -> Floats:
         """Squared norms of the error, (images, samples, prompts) float64: summed over the latent's numbers.
 
-        `latents` (images, 4, h, w), of the sets `set_ids` (images,); of `samples`, their numbers, or of all.
+        `latents` (images, 4, h, w), of the sets `set_ids` (images,).
         """
-        chosen = np.arange(self.samples) if samples is None else samples
-        jobs = [
-            (image, int(sample), prompt)
-            for image in range(len(set_ids))
-            for sample in chosen
-            for prompt in range(len(prompts.tokens))
-        ]
+        shape = len(set_ids), self.samples, len(prompts.tokens)
+        jobs = list(product(*map(range, shape)))
         noises = {set_id: self.noise(set_id) for set_id in dict.fromkeys(set_ids)}
         evaluate = partial(self._errors, latents, [noises[one] for one in set_ids], prompts)
         fitting = Halving(evaluate, str(self.model.device))
         parts = [fitting(jobs[start : start + self._rows]) for start in range(0, len(jobs), self._rows)]
-        return np.concatenate(parts).astype(np.float64).reshape(len(set_ids), len(chosen), len(prompts.tokens))
+        return np.concatenate(parts).astype(np.float64).reshape(shape)
 
     def _errors(
         self,

@@ -10,12 +10,11 @@ from the folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
@@ -33,13 +32,7 @@ from fairgate.models.contract import (
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
 from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
-from fairgate.models.generation.diffusion_classifier.sampling import (
-    Classifying,
-    settle,
-    shown_how,
-    timesteps,
-    tokenizers_digest,
-)
+from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how, tokenizers_digest
 from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 from fairgate.models.made_pictures import GeneratedPictures
@@ -50,7 +43,7 @@ if TYPE_CHECKING:
     from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
-_OPTIONS = ("samples", "size", "stop", "vae", "lora", "lora_scale", "config")
+_OPTIONS = ("samples", "size", "vae", "lora", "lora_scale", "config")
 _BATCH = 8  # pictures read at once
 
 
@@ -135,64 +128,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         if not prompts:
             raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
 
-        def table(parts: str, missing: list[str]) -> Numbers:
-            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
-                shown = engine.model.embed_prompts(missing)
-                return cast(Floats, engine(latents, [set_id], shown)[0].mean(axis=0))
-
-            return self._table(parts, row)
-
-        return self._columns("errors", "prompts", prompts, table)
-
-    def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
-        """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
-        equal error. With `stop`, as soon as it is clear; else by all samples."""
-        if self.settings.stop is None:
-            errors = self.errors([*first, *second])
-            return 0.5 + 0.5 * np.sign(errors[:, None, len(first) :] - errors[:, : len(first), None])
-        prompts, certainty = [*first, *second], self.settings.stop
-
-        def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
-            def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
-                shown = engine.model.embed_prompts([prompts[one] for one in wanted])
-                return cast(Floats, engine(latents, [set_id], shown, samples)[0])
-
-            return settle(evaluate, (len(first), len(second)), self.settings.samples, certainty).choice.ravel()
-
-        table = self._cached_table("choices", {"first": list(first), "second": list(second)}, row)
-        return table.reshape(len(table), len(first), len(second)).astype(np.float64)
-
-    def errors_by_samples(self, prompts: Sequence[str], counts: Sequence[int]) -> Floats:
-        """The errors that `counts` (parts,) of the samples give, (parts, images, prompts) float64. All samples are
-        evaluated, once, and `errors` then knows them; with `stop` only those of the parts.
-
-        A part is strided over the samples, as a stage of Li et al.'s adaptive schedule is: 1 of 100, counted from 0,
-        is number 50, and 10 are every tenth from number 5. Raises ModelError for a part that the samples do not have,
-        and what `errors` raises.
-        """
-        if wrong := [count for count in counts if not 1 <= count <= self.settings.samples]:
-            raise ModelError(
-                f"{wrong[0]} is no part of the {self.settings.samples} samples that the model takes.",
-                where=self.uri,
-                remedy=f"take 1 to {self.settings.samples}, or set ?samples=",
-            )
-        parts = [timesteps(count, self.settings.samples) for count in counts]
-        if self.settings.stop is None:
-            parts.append(np.arange(self.settings.samples))
-        every, given = np.unique(np.concatenate(parts)), list(prompts)
-
-        def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
-            errors = engine(latents, [set_id], engine.model.embed_prompts(given), every)[0]
-            return np.concatenate([errors[np.isin(every, part)].mean(axis=0) for part in parts])
-
-        table = self._cached_table("samples", {"prompts": given, "counts": list(counts)}, row)
-        table = table.reshape(len(table), len(parts), len(given))
-        if self.settings.stop is None:
-            whole = table[:, -1]
-            self._columns(
-                "errors", "prompts", given, lambda _, missing: whole[:, [given.index(one) for one in missing]]
-            )
-        return table[:, : len(counts)].swapaxes(0, 1).astype(np.float64)
+        return self._columns("errors", "prompts", prompts, self._table)
 
     def edit(self, prompt: str, how: Editing) -> ImageSource:
         """The edits of all pictures (img2img, as diffusers' pipeline makes them), made as they are read, cached.
@@ -244,8 +180,8 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
 
-    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Numbers:
-        """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
+    def _table(self, parts: str, prompts: list[str]) -> Numbers:
+        """Errors of every picture, (images, prompts) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
         source = self._request.source
@@ -257,25 +193,12 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             for place, data in (each for todo in work.batches(_BATCH) for each in todo):
                 latents = engine.latents(decode_rgb(data, source, place))
                 with naming(self.uri, "denoise pictures"):
-                    found = row(engine, latents, str(source.index.set_id[place]))
-                if not np.isfinite(found).all():
+                    shown = engine.model.embed_prompts(prompts)
+                    errors = engine(latents, [str(source.index.set_id[place])], shown).mean(axis=1)
+                if not np.isfinite(errors).all():
                     raise diverged("the model's error is NaN or infinite.", f"{self.uri}: {name_of(source, place)}")
-                work.add(np.array([place]), found.astype(np.float32)[None])
+                work.add(np.array([place]), errors.astype(np.float32))
         return work.merged()
-
-    def _cached_table(
-        self, kind: str, compared: dict[str, Any], row: Callable[[DenoisingErrors, Any, str], Floats]
-    ) -> Numbers:
-        """The same, from the cache where it is known: of a `kind`, and of what is `compared`."""
-        cache, name = self._request.cache, f"{self._key()}/{digest(compared)}"
-        entry = cache.read(f"{kind}/{name}") if cache else None
-        if entry is not None and kind in entry.arrays:
-            return entry.arrays[kind]
-        table = self._table(f"parts/{name}", row)
-        if cache:
-            cache.write(f"{kind}/{name}", {kind: table})
-            cache.drop_all(f"parts/{name}")
-        return table
 
     def _key(self) -> str:
         """Digest that names errors of this model, on these pictures, at a precision."""
