@@ -16,7 +16,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, Embeddings, TransformersFolder
 from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_names import named_outputs
+from fairgate.models.classifiers.label_names import LabelNames, named_outputs
 from fairgate.models.contract import Capability, Model, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.feature_heads import Head, Pool, Table, read_head
@@ -54,7 +54,7 @@ class FeatureFamily(FolderFamily):
             )
         head = _head_of(options, found, request)
         pool = _pool(found, options.get("pool"), head, request.uri)
-        fingerprint, heads = found.fingerprint, {}
+        fingerprint, names, attribute = found.fingerprint, LabelNames((), {}), ""
         if head:
             labels, where = None if head.labels is None else list(head.labels), options["head"]
             names, said = named_outputs(labels, options.get("labels"), request.base, where)
@@ -65,7 +65,7 @@ class FeatureFamily(FolderFamily):
                     remedy="name all outputs, in their order",
                 )
             fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **said})
-            heads = {head.attribute: names}
+            attribute = head.attribute
         code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
         checkpoint = checkpoints.Checkpoint(
             fingerprint=fingerprint,
@@ -74,7 +74,7 @@ class FeatureFamily(FolderFamily):
             preprocessing=folder_preprocessing(found, "features", pool=pool),
         )
         notes = filter(None, [head.note if head else None, checkpoints.plain_note(found)])
-        return FixedLabelModel(checkpoint, heads, request, "; ".join(notes) or None)
+        return FixedLabelModel(checkpoint, names, request, "; ".join(notes) or None, attribute)
 
 
 def _head_of(options: Mapping[str, str], found: TransformersFolder, request: Request) -> Head | None:

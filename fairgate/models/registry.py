@@ -26,7 +26,6 @@ FAMILIES = REGISTERED.with_modules(
         "detector": "fairgate.models.detection.family",
         "detections": "fairgate.models.answer_table",
         "classifier": "fairgate.models.classifiers.transformers_classifier",
-        "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features",
         "diffusion": "fairgate.models.generation.diffusion_classifier.family",
         "onnx": "fairgate.models.onnx.family",
@@ -36,6 +35,11 @@ FAMILIES = REGISTERED.with_modules(
     }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
+_OF_BUILDS = {
+    "fairface": "judge its file as torchvision:resnet34@FILE?labels=FILE&resize=224&crop=224, with a probe for the "
+    "labels of each attribute; or a table of its answers, labels:FILE"
+}
+"""Schemes that only recipes know, and what to write instead."""
 
 
 def open_scorer(
@@ -78,7 +82,9 @@ def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:
         known = _known_schemes()
         raise ModelError(
             f"'{uri}' is not a model URI that fairgate knows.",
-            remedy=suggestion(scheme, FAMILIES, known) if colon else f"{_uri_of_path(uri, base)}{known}",
+            remedy=(_OF_BUILDS.get(scheme) or suggestion(scheme, FAMILIES, known))
+            if colon
+            else f"{_uri_of_path(uri, base)}{known}",
         )
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())

@@ -16,6 +16,8 @@ from family_rows import LABELS, ROWS
 from model_world import PROMPTS, TINY
 from PIL import Image
 
+from fairgate.models.generation.fairface import AGES, GENDERS, RACES
+
 Numbers = Any
 Images = Sequence[Image.Image]
 
@@ -139,14 +141,26 @@ def _save_torchvision(architecture: str) -> Callable[[Path], str]:
     return save
 
 
+def _save_fairface(root: Path) -> str:
+    import torch
+    from safetensors.torch import save_file
+    from torchvision.models import resnet34
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        save_file(resnet34(num_classes=18).state_dict(), root / "fairface.safetensors")
+    (root / "groups.txt").write_text("\n".join([*RACES[7], *GENDERS, *AGES]), encoding="utf-8")
+    return "torchvision:resnet34@fairface.safetensors?labels=groups.txt&resize=224&crop=224"
+
+
 def _fairface(root: Path, images: Images) -> Numbers:
-    """As the authors' script does."""
+    """As the authors' script does with faces, which are square; of other pictures, their middle."""
     from safetensors.torch import load_file
     from torchvision import models, transforms
 
     model = models.resnet34(num_classes=18)
     model.load_state_dict(load_file(root / "fairface.safetensors"))
-    steps = [transforms.Resize((224, 224)), transforms.ToTensor()]
+    steps = [transforms.Resize(224), transforms.CenterCrop(224), transforms.ToTensor()]
     steps.append(transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
     return _stacked(model.eval(), transforms.Compose(steps), images)
 
@@ -267,5 +281,5 @@ LAYOUTS: dict[str, Layout] = {
         _features,
         lambda model: model.log_probabilities(LABELS),
     ),
-    "fairface": Layout(save_row("fairface", ""), "", "fairface.safetensors", _fairface, _outputs, depth=72, **_ALONE),
+    "fairface": Layout(_save_fairface, "", "fairface.safetensors", _fairface, _outputs, depth=72, **_ALONE),
 }

@@ -147,9 +147,8 @@ def run_row(bench: Bench, key: str, kind: str | None = None) -> dict[str, Cell]:
 
 def run_nested(bench: Bench, key: str, column: str) -> dict[str, Cell]:
     """A row of the second table, by a probe that the model in it answers."""
-    own = ROWS[key].probes.get(column)
     uris = nested(key, bench.root)
-    return {wrapper: bench.evaluate(uris[form], column, own) for wrapper, form in WRAPPERS.items()}
+    return {wrapper: bench.evaluate(uris[form], column) for wrapper, form in WRAPPERS.items()}
 
 
 def answered(cells: Mapping[str, Said]) -> str:

@@ -113,7 +113,6 @@ STORED: dict[str, Stored] = {
     "open_clip-file": Stored("open_clip:ARCH@FILE", "open_clip-file", "retrieval", ".pt"),
     "timm": Stored("timm:FOLDER", "timm", "zero_shot_classification", _PICKLED, _WEIGHTS),
     "torchvision": Stored("torchvision:ARCH@FILE", "torchvision", "zero_shot_classification", ".pth"),
-    "fairface": Stored("fairface:FILE", "fairface", "prediction", ".pt"),
     "diffusion": Stored(
         "diffusion:FOLDER, its UNet",
         "diffusion",
@@ -133,7 +132,6 @@ def run_form(bench: Bench, stored: Stored, form: Form) -> Cell:
     row = ROWS.get(stored.row)
     uri = tiny_file(bench) if row is None else bench.uri(row, row.kinds[0])
     named = _named(uri, stored)
-    own = {} if row is None else row.probes.get(stored.column, {})
     work = bench.root / "forms"
     shutil.rmtree(work, ignore_errors=True)
     answers = []
@@ -153,7 +151,7 @@ def run_form(bench: Bench, stored: Stored, form: Form) -> Cell:
         written = write(weights, state, stored.pickled)
         moved = (target if stored.file else written).relative_to(bench.root).as_posix()
         here = rf"([:@]){re.escape(named)}(?=[?]|$)"
-        found = bench.evaluate(re.sub(here, rf"\g<1>{moved}", uri, count=1), stored.column, own)
+        found = bench.evaluate(re.sub(here, rf"\g<1>{moved}", uri, count=1), stored.column)
         if not isinstance(found, Works):
             return found
         answers.append(found.scores)

@@ -7,8 +7,8 @@ called with one of the `kinds` and the root of a repository (`family_release`), 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,11 @@ CHAT = "{image}{question} Answer:"
 
 @dataclass(frozen=True)
 class Row:
-    """A family, or a part of it. `kinds` are the models that must all behave alike: a pull request runs the first.
-    `probes` are settings of probes that are other ones for this row, by column."""
+    """A family, or a part of it. `kinds` are the models that must all behave alike: a pull request runs the first."""
 
     title: str
     save: Save
     kinds: tuple[str, ...]
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     names: str = ""
     """What the page says of the kinds."""
 
@@ -157,19 +155,6 @@ def _features(kind: str, root: Path) -> str:
     pool, width = ("pooled", 8) if kind == "convnext" else ("cls", 16)
     head = _folder(root, f"head-{kind}.safetensors", lambda path: linear(path, width, labels=LABELS))
     return f"features:{folder}?head={head}&pool={pool}"
-
-
-def _fairface(_: str, root: Path) -> str:
-    import torch
-    from safetensors.torch import save_file
-    from torchvision.models import resnet34
-
-    def save(path: Path) -> None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(3)
-            save_file(resnet34(num_classes=18).state_dict(), path)
-
-    return f"fairface:{_folder(root, 'fairface.safetensors', save)}?races=7"
 
 
 def _detector(kind: str, root: Path) -> str:
@@ -311,10 +296,6 @@ ONE = ("",)
 _CLASSES = ("yolos", "detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2")
 _SEEN = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
 _SEEN += ("qwen3_vl", "llava_next", "llava_onevision", "smolvlm", "idefics3")
-_GENDER = {
-    "prediction": {"attribute": "gender"},
-    "generation-labels": {"labels": {"attribute": "gender", "groups": ["Male", "Female"]}},
-}
 
 ROWS: dict[str, Row] = {
     "open_clip": Row("open_clip", _open_clip, ONE),
@@ -350,7 +331,6 @@ ROWS: dict[str, Row] = {
     "openai-question": Row("openai `?question=`", _served("&question=Who is it?"), ONE),
     "openai-chat": Row("openai `?chat=`", _served(f"&chat={CHAT}"), ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
-    "fairface": Row("fairface", _fairface, ONE, _GENDER),
     "detector": Row("detector, of classes", _detector, _CLASSES),
     "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino")),
     "peft-hf": Row("peft on hf", _peft(_hf, "AutoModel"), ("clip", "siglip")),

@@ -72,26 +72,25 @@ class Bench:
             self._uris[key] = row.save(kind, self.root)
         return self._uris[key]
 
-    def prepared(self, column: str, own: Mapping[str, Any]) -> gate.Prepared:
-        """The suite of a column, with a row's own settings of the probe."""
-        probe = {**COLUMNS[column].probe, **own}
+    def prepared(self, column: str) -> gate.Prepared:
+        """The suite of a column."""
+        probe = dict(COLUMNS[column].probe)
         if "reader" in probe:
             probe["reader"] = {**probe["reader"], "fingerprint": self.reader}
-        name = column if not own else f"{column}-{'-'.join(own)}"
-        if name not in self._prepared:
-            path = self.root / "fairness_suites" / f"{name}.yaml"
-            path.write_text(suite(name, column, probe), encoding="utf-8")
-            self._prepared[name] = gate.prepare(name, self.root)
-        return self._prepared[name]
+        if column not in self._prepared:
+            path = self.root / "fairness_suites" / f"{column}.yaml"
+            path.write_text(suite(column, column, probe), encoding="utf-8")
+            self._prepared[column] = gate.prepare(column, self.root)
+        return self._prepared[column]
 
     def run(self, row: Row, column: str, kind: str | None = None) -> Cell:
         """Evaluate, and tell the two outcomes apart. Anything but scores or an error of fairgate's is raised."""
         uri = self.uri(row, row.kinds[0] if kind is None else kind)
-        return self.evaluate(uri, column, row.probes.get(column, {}), cache=str(self.root / "cache"))
+        return self.evaluate(uri, column, cache=str(self.root / "cache"))
 
-    def evaluate(self, uri: str, column: str, own: Mapping[str, Any] | None = None, cache: str = "off") -> Cell:
+    def evaluate(self, uri: str, column: str, cache: str = "off") -> Cell:
         """As `run`, of a URI."""
-        prepared = self.prepared(column, own or {})
+        prepared = self.prepared(column)
         options = {"model": uri, "mlflow": "off", "device": "cpu", "cache": cache}
         settings = resolve(prepared.loaded.suite, options, environment={})
         with _counted(prepared.dataset) as read:

@@ -47,7 +47,7 @@ def test_merged_parts_of_every_probe_on_every_family_are_the_answers_of_one_job(
     for name in BATCHES:
         monkeypatch.setattr(f"fairgate.models.{name}", 2)
     row = ROWS[key]
-    prepared = bench.prepared(column, row.probes.get(column, {}))
+    prepared = bench.prepared(column)
     options = {"model": bench.uri(row, row.kinds[0]), "mlflow": "off", "device": "cpu", "cache": "off"}
 
     def settings(**more: str):

@@ -19,7 +19,7 @@ NAMED = {
     "vlm-question": "a language model that sees: name it vlm:FOLDER?question=TEXT",
     "features": "a model of images alone, without a head: name it features:FOLDER?head=FILE",
 }
-FILES = {"torchvision", "onnx", "fairface", "scores", "embeddings", "labels", "answers", "detections", "numbers"}
+FILES = {"torchvision", "onnx", "scores", "embeddings", "labels", "answers", "detections", "numbers"}
 
 
 @pytest.mark.parametrize("key", FOUND)

@@ -310,7 +310,14 @@ def test_numbers_that_are_not_finite_are_an_error_that_names_the_picture(tmp_pat
 
 @pytest.mark.parametrize(
     "uri",
-    ["hf:{}", "classifier:{}", "features:{}?head=h", "diffusion:{}", "open_clip:ViT-B-32@./{}", "fairface:{}?races=7"],
+    [
+        "hf:{}",
+        "classifier:{}",
+        "features:{}?head=h",
+        "diffusion:{}",
+        "open_clip:ViT-B-32@./{}",
+        "torchvision:resnet34@{}?labels=h",
+    ],
 )
 def test_another_family_that_is_given_an_onnx_file_names_this_one(uri: str, tmp_path: Path, pictures: Pictures) -> None:
     save_onnx(tmp_path / "m.onnx")

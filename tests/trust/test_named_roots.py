@@ -22,7 +22,6 @@ URIS = {
     "diffusion": ["diffusion:{path}", "diffusion:{path}?samples=10"],
     "vlm": ["vlm:{path}?question=Who is it?"],
     "captions": ["captions:{path}?question=Who is it?&captioner=vlm:model?prompt={{image}}"],
-    "fairface": ["fairface:{path}?races=7"],
     "onnx": ["onnx:{path}?labels=labels.txt&size=8&scale=1"],
     "torchvision": ["torchvision:resnet18@{path}?labels=labels.txt"],
     "features": ["features:{path}?head=head.safetensors"],

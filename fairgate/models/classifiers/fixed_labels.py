@@ -3,7 +3,7 @@ where they say nothing but numbers, in an architecture that a library names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -41,61 +41,61 @@ class FixedLabelModel(JudgedModel[Loaded]):
     Of outputs that were trained one by one (`multi_label_classification`: a sigmoid each), that is the probability of a
     label given that exactly one of those listed is there. A name of several outputs has their sum.
 
-    `heads` are its labels by attribute, in the order of its outputs: one under "" where the attribute is not said, none
-    of a backbone whose outputs are features. The digest of all names is how it reads a suite's texts.
+    `names` are its labels, in the order of its outputs: none of a backbone whose outputs are features. `attribute` is
+    what they are of, empty if that is not known. The digest of the names is how it reads a suite's texts.
     """
 
     capabilities: frozenset[Capability] = frozenset({"log_probabilities", "predict"})
     texts_read_by: ClassVar[str] = "labels"
 
     def __init__(
-        self, checkpoint: Checkpoint, heads: Mapping[str, LabelNames], request: Request, note: str | None = None
+        self,
+        checkpoint: Checkpoint,
+        names: LabelNames,
+        request: Request,
+        note: str | None = None,
+        attribute: str = "",
     ) -> None:
         super().__init__(request, note=note)
-        self.checkpoint, self.heads = checkpoint, heads
-        if len(heads) != 1:  # labels of different attributes do not compete
-            self.capabilities = frozenset({"predict"} if heads else ())
+        self.checkpoint, self.names, self.attribute = checkpoint, names, attribute
+        if not names.own:
+            self.capabilities = frozenset()
         self.fingerprint, self.preparation = checkpoint.fingerprint, checkpoint.preparation
         self.preprocessing = checkpoint.preprocessing
-        self.tokenizer = digest({"heads": [[attribute, names.digest] for attribute, names in heads.items()]})
-        self._width = sum(len(names.own) for names in heads.values())
+        self.tokenizer = digest({"heads": [[attribute, names.digest]]})
         self._outputs: Embeddings | None = None
 
     def require_label(self, label: str) -> None:
         """Raises ModelError for a label that the model does not have."""
-        for names in self.heads.values():
-            names.find(label, self.uri)
+        self.names.find(label, self.uri)
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax over exactly these labels: (images, prompts) float64. Raises ModelError for a label that the
         model does not have."""
         if not prompts:
             raise ModelError("there is no label to choose from.", where=self.uri, remedy="give at least one")
-        if len(self.heads) > 1:
-            raise ModelError(
-                f"the model has labels of {', '.join(self.heads)}, which do not compete.",
-                where=self.uri,
-                remedy="judge it with a probe of `kind: prediction` for each",
-            )
-        (names,) = self.heads.values()
-        return log_softmax(self._summed([names.find(prompt, self.uri) for prompt in prompts]))
+        return log_softmax(self._summed([self.names.find(prompt, self.uri) for prompt in prompts]))
 
     def predict(self, attribute: str) -> Predicted:
-        """The likeliest label of every image, empty where the likeliest two tie, and its probability among all of the
-        attribute's labels. Raises ModelError for an attribute that the model has no labels of."""
-        start, names = self._head(attribute)
-        log_p = log_softmax(self._summed([[start + one for one in found] for found in names.outputs.values()]))
+        """The likeliest label of every image, empty where the likeliest two tie, and its probability among all labels.
+        Raises ModelError for an attribute that the model has no labels of."""
+        if self.attribute not in ("", attribute):
+            raise ModelError(
+                f"the model has no labels of '{attribute}'.",
+                where=self.uri,
+                remedy=f"it has labels of: {self.attribute}",
+            )
+        log_p = log_softmax(self._summed(list(self.names.outputs.values())))
         highest = log_p.max(axis=1)
-        labels = np.array(list(names.outputs), dtype=object)[log_p.argmax(axis=1)]
+        labels = np.array(list(self.names.outputs), dtype=object)[log_p.argmax(axis=1)]
         labels[(log_p == highest[:, None]).sum(axis=1) > 1] = ""
         return Predicted(labels, np.exp(highest))
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of labels that are the same outputs: other labels are others, whatever they answer."""
-        if len(self.heads) > 1 or not all(len(prompts) == 1 for prompts in ensembles):
+        if not all(len(prompts) == 1 for prompts in ensembles):
             return []
-        (names,) = self.heads.values()
-        found = [names.find(prompts[0], self.uri) for prompts in ensembles]
+        found = [self.names.find(prompts[0], self.uri) for prompts in ensembles]
         return [(found.index(one), place) for place, one in enumerate(found) if found.index(one) < place]
 
     def reading_as(self, other: Model, *, tokenizer: bool, preprocessing: bool) -> FixedLabelModel:
@@ -107,15 +107,16 @@ class FixedLabelModel(JudgedModel[Loaded]):
                 where=other.uri,
                 remedy="compare models of one family",
             )
-        heads = other.heads if tokenizer else self.heads
-        if [len(names.own) for names in heads.values()] != [len(names.own) for names in self.heads.values()]:
-            raise ReadingMisfit(f"it has {other._width} labels, and this model {self._width}.")
+        named = other if tokenizer else self
+        if len(named.names.own) != len(self.names.own):
+            raise ReadingMisfit(f"it has {len(named.names.own)} labels, and this model {len(self.names.own)}.")
 
         def load(_: Device) -> Loaded:
             return replace(self._engine(), prepare=other._engine().prepare)
 
         identity = {**self.checkpoint.identity, "reads_as": other.fingerprint}
-        mixed = FixedLabelModel(replace(self.checkpoint, identity=identity, load=load), heads, self._request)
+        checkpoint = replace(self.checkpoint, identity=identity, load=load)
+        mixed = FixedLabelModel(checkpoint, named.names, self._request, attribute=named.attribute)
         if not preprocessing:
             mixed._outputs = self.outputs()
         return mixed
@@ -150,28 +151,17 @@ class FixedLabelModel(JudgedModel[Loaded]):
             cache.drop_all(name)
         return self._outputs
 
-    def _head(self, attribute: str) -> tuple[int, LabelNames]:
-        start = 0
-        for name, names in self.heads.items():
-            if name in ("", attribute):
-                return start, names
-            start += len(names.own)
-        raise ModelError(
-            f"the model has no labels of '{attribute}'.",
-            where=self.uri,
-            remedy=f"it has labels of: {', '.join(self.heads)}",
-        )
-
     def _summed(self, groups: Sequence[Sequence[int]]) -> Floats:
         """Logarithms of summed exponentials of outputs, (images, groups) float64."""
         outputs = self.outputs().astype(np.float64)
         return np.stack([np.logaddexp.reduce(outputs[:, list(found)], axis=1) for found in groups], axis=1)
 
     def _finite(self, raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
-        fits = not self.heads or raw.shape[1:] == (self._width,)
+        width = len(self.names.own)
+        fits = not width or raw.shape[1:] == (width,)
         bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if fits else np.arange(1)
         if bad.size:
-            problem = f"the model's outputs are NaN, infinite, or not {self._width} numbers an image."
+            problem = f"the model's outputs are NaN, infinite, or not {width} numbers an image."
             raise checkpoints.diverged(problem, where(int(bad[0])))
         return raw
 

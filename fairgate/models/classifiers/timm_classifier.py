@@ -173,7 +173,7 @@ class TimmClassifiers(FolderFamily):
                 load=partial(_load, files, named, arguments, cfg, config.pictures, adapter=adapter, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **config.pictures),
             ),
-            {"": names},
+            names,
             request,
             keyed_note(key),
         )

@@ -84,7 +84,7 @@ class TorchvisionClassifiers:
                 load=load,
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
             ),
-            {"": names},
+            names,
             request,
             keyed_note(key),
         )

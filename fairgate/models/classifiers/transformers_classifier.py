@@ -68,7 +68,7 @@ class TransformersClassifiers(FolderFamily):
             load=partial(isolated, load, found) if found.plain else partial(load, found),
             preprocessing=folder_preprocessing(found, "classifier"),
         )
-        return FixedLabelModel(checkpoint, {"": names}, request, plain_note(found))
+        return FixedLabelModel(checkpoint, names, request, plain_note(found))
 
 
 def load(folder: TransformersFolder, device: Device) -> Loaded:

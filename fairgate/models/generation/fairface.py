@@ -16,8 +16,10 @@ cascade half of them, and not equally many of every group.
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +37,19 @@ from fairgate.models.checkpoints import (
     resolve,
     split_options,
 )
-from fairgate.models.classifiers.fairface_classifier import FairFaceLayout, load_fairface
-from fairgate.models.classifiers.fixed_labels import Loaded
+from fairgate.models.classifiers.fixed_labels import Loaded, loaded_into
 from fairgate.models.generation.perceivers import Perceiver, device_of
 from fairgate.models.generation.roles import Box, Face
+
+RACES = {
+    7: ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern"),
+    4: ("White", "Black", "Asian", "Indian"),
+}
+GENDERS = ("Male", "Female")
+AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
+_OUTPUTS, _FIRST_GENDER = 18, 7
+_RACES = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})|fairface_alldata_20191111$")
+"""How names say it: res34_fair_align_multi_4_20190809, fairface_alldata_4race_20191111; without a number, of seven."""
 
 BATCH = 64
 SIDE = 800
@@ -65,7 +76,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     faces = options.get("faces", "dlib")
     if faces not in ("dlib", "whole"):
         raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
-    races = FairFaceLayout.races_of(uri, file, options.get("races"))
+    races = _races_of(uri, file, options.get("races"))
     path = resolve(file, base)
     if not path.exists():
         raise ModelError(
@@ -77,12 +88,41 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     require_weights(path)
     files = HashedFiles.of({"weights": path})
     finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()
-    loaded = load_fairface(files, races, where)
+    loaded = _load(files, races, where)
     files.require_unchanged()
     fingerprint = files.fingerprint(races=str(races), **finder.identity)
     searched = f"&side={side}&upsample={upsample}" if faces == "dlib" else ""
     full = f"fairface:{file}?races={races}&faces={faces}{searched}"
     return FairFace(full, fingerprint, where, loaded, races, finder)
+
+
+def _races_of(uri: str, file: str, option: str | None) -> int:
+    """Four or seven, by the option, else by the file's name. Raises ModelError if neither says it."""
+    named = _RACES.search(Path(file).stem)
+    races = option or (named and (named[1] or "7"))
+    if races not in ("4", "7"):
+        raise ModelError(
+            f"'{uri}' does not say whether the checkpoint has four or seven races.",
+            where=uri,
+            remedy="write ?races=4 or ?races=7 after the file",
+        )
+    return int(races)
+
+
+def _load(files: HashedFiles, races: int, device: Device) -> Loaded:
+    """A checkpoint; its outputs are logits of the races, of the genders and of the ages. Raises ModelError."""
+    from torchvision import transforms
+    from torchvision.models import resnet34
+
+    steps = [
+        transforms.Resize((224, 224)),
+        transforms.ToTensor(),
+        transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ]
+    build, what = partial(resnet34, num_classes=_OUTPUTS), f"a ResNet-34 with {_OUTPUTS} outputs (FairFace)"
+    whole = loaded_into(build, files, transforms.Compose(steps), device, what)
+    used = [*range(races), *range(_FIRST_GENDER, _OUTPUTS)]
+    return Loaded(whole.prepare, lambda prepared: whole.outputs(prepared)[:, used])
 
 
 class FairFace(Perceiver):
@@ -93,11 +133,7 @@ class FairFace(Perceiver):
     ) -> None:
         super().__init__(uri, fingerprint, device)
         self._loaded, self._finder = loaded, finder
-        self._groups = {
-            "race": FairFaceLayout.races[races],
-            "gender": FairFaceLayout.genders,
-            "age": FairFaceLayout.ages,
-        }
+        self._groups = {"race": RACES[races], "gender": GENDERS, "age": AGES}
 
     def read(self, images: Sequence[Image]) -> list[list[Face]]:
         """The faces of each image, largest first, each with a softmax over the groups of race, gender and age."""

@@ -161,7 +161,7 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
         load=load,
         preprocessing=pictures.digest,
     )
-    return FixedLabelModel(found, {"": names}, request)
+    return FixedLabelModel(found, names, request)
 
 
 def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> DetectorModel:
