@@ -251,7 +251,6 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
     ("changes", "problem"),
     [
         ({"peft_type": "PREFIX_TUNING"}, "'PREFIX_TUNING', which fairgate does not merge"),
-        ({"auto_mapping": {"base_model_class": "M", "parent_library": "evil.code"}}, "class of its own code"),
         ({"init_lora_weights": "pissa"}, "changes the base's own weights"),
         ({"layer_replication": [[0, 2]]}, "layer_replication"),
         ({"corda_config": {"kept": "/tmp/x"}}, "corda_config"),
@@ -259,9 +258,13 @@ def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Pa
         ({"a_new_setting": 3}, "'a_new_setting'"),
         ({"lora_alpha": float("inf")}, "lora_alpha"),
         ({"alpha_pattern": {"(a+)+": 3}}, "alpha_pattern"),
-        ({"target_modules": "(?i).*q_proj"}, "does not try"),
-        ({"target_modules": ".*[qv[:alpha:]]_proj"}, "does not try"),  # re, which peft asks, has no such classes
-        ({"target_modules": "(.*)*(.*)*(.*)*(.*)*(.*)*z"}, "does not try|No `target_modules`"),
+        ({"target_modules": "(?i).*q_proj"}, r"leaves out, or makes up, .*v_proj"),
+        (
+            {"target_modules": ".*[qv[:alpha:]]_proj"},
+            "leaves out, or makes up",
+        ),  # not in re
+        ({"target_modules": "(.*)*(.*)*(.*)*(.*)*(.*)*z"}, "wrong or takes too long|No `target_modules`"),
+        ({"target_modules": "(q_proj"}, "wrong or takes too long"),
         ({"target_modules": ["q_proj"]}, r"leaves out, or makes up, .*v_proj"),
         ({"exclude_modules": ["v_proj"]}, r"leaves out, or makes up, .*v_proj"),
         ({"target_modules": [*QUERY, "k_proj"]}, r"leaves out, or makes up, .*k_proj"),
@@ -279,6 +282,14 @@ def test_a_config_that_says_other_than_the_tensors_is_refused(
         scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
     assert str(adapter) in str(caught.value.where)
     assert caught.value.remedy
+
+
+def test_the_class_and_the_base_that_a_config_names_are_not_followed(
+    clip: Path, adapter: Path, pictures: Pictures
+) -> None:
+    expected = scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
+    edit(adapter, auto_mapping={"base_model_class": "M", "parent_library": "evil.code"}, base_model_name_or_path="/no")
+    np.testing.assert_array_equal(scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS), expected)
 
 
 LAYER = "base_model.model.vision_model.encoder.layers.0.self_attn.q_proj"
