@@ -66,19 +66,16 @@ def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
     """
     with parts.closed() as folder:
         name = f"local-dir:{folder}"
-        try:
-            with _without_advice(), torch.random.fork_rng(devices=[]), torch.device(device):
-                model = open_clip.create_model(
-                    name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
-                )
-                return model, open_clip.get_tokenizer(name)
-        except Exception as error:  # of any type, for a config that does not fit together
-            reason = f"{type(error).__name__}: {error}".replace(name, parts.shown)
-            raise ModelError(
-                f"open_clip could not build the architecture or its tokenizer ({reason}).",
-                where=parts.shown,
-                remedy="check the config, and that the folder holds the tokenizer that it was trained with",
-            ) from error
+        with (
+            checkpoints.naming(parts.shown, "be built by open_clip", name),
+            _without_advice(),
+            torch.random.fork_rng(devices=[]),
+            torch.device(device),
+        ):
+            model = open_clip.create_model(
+                name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
+            )
+            return model, open_clip.get_tokenizer(name)
 
 
 def _as_open_clip(state: StateDict, model: torch.nn.Module, where: str) -> StateDict:

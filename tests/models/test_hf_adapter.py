@@ -206,8 +206,8 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "names code of its own"),
         ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "names code of its own"),
         ("config.json", {"model_type": "resnet"}, "of type 'resnet'"),
-        ("config.json", {"text_config": [{}]}, "the folder could not be loaded"),
-        ("tokenizer.json", {"model": {"type": "BPE", "merges": [1]}}, "could not be loaded"),
+        ("config.json", {"text_config": [{}]}, "cannot be loaded"),
+        ("tokenizer.json", {"model": {"type": "BPE", "merges": [1]}}, "cannot be loaded"),
         ("config.json", {"transformers_weights": "other.safetensors"}, "other weights than the model.s own"),
         ("config.json", None, "holds no config.json"),
         ("preprocessor_config.json", None, "how images are prepared"),
@@ -217,7 +217,7 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         (
             "preprocessor_config.json",
             {"image_processor_type": "BitFeatureExtractor"},
-            "the folder could not be loaded",
+            "cannot be loaded",
         ),
     ],
 )

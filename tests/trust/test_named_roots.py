@@ -88,10 +88,10 @@ def test_a_root_that_is_not_set_gives_no_verdict_and_says_how_it_is_set(
         ("@tables/../secret", "leaves the root"),
         ("@tables//etc/passwd", "leaves the root"),
         ("@tables/link/passwd", "leaves the root"),
-        ("@Tables/new", "names no root"),
-        ("@tables-2/new", "names no root"),
-        ("@/new", "names no root"),
-        ("@", "names no root"),
+        ("@Tables/new", "is not set on this machine"),
+        ("@tables-2/new", "is not set on this machine"),
+        ("@/new", "is not set on this machine"),
+        ("@", "is not set on this machine"),
     ],
 )
 def test_a_path_that_leaves_its_root_is_refused(toy: Toy, tables: Path, address: str, problem: str) -> None:

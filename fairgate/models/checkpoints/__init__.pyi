@@ -86,7 +86,6 @@ from .transformers_folder import find_folder as find_folder
 from .transformers_folder import load_model as load_model
 from .transformers_folder import load_parts as load_parts
 from .transformers_folder import loading as loading
-from .transformers_folder import naming_folder as naming_folder
 from .transformers_folder import refuse_other_weights as refuse_other_weights
 from .transformers_folder import require_companion as require_companion
 from .transformers_folder import require_type as require_type

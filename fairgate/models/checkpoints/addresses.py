@@ -59,31 +59,24 @@ def rooted_path(address: str, base: Path) -> Path:
 
 
 def _root(name: str, address: str) -> Path:
-    if not _NAME.fullmatch(name):
-        raise ModelError(
-            f"'@{name}' names no root: small letters, digits and `_` do.",
-            where=address,
-            remedy=f"write @models/PATH, with {PREFIX}MODELS set to a folder; a path of this name is ./@{name}",
-        )
     variable = f"{PREFIX}{name.upper()}"
-    folder = os.environ.get(variable, "")
-    if not folder:
-        known = sorted(key.removeprefix(PREFIX).lower() for key in os.environ if key.startswith(PREFIX))
-        has = f"it has {listed([f'@{each}' for each in known])}" if known else "it has none"
-        raise ModelError(
-            f"the root '{name}' is not set on this machine ({has}).",
-            where=address,
-            remedy=suggestion(
-                name, known, f"set it where fairgate runs, to the folder that holds the models: {variable}=/path/of/it"
-            ),
-        )
-    if not Path(folder).is_absolute() or not Path(folder).is_dir():
-        raise ModelError(
-            f"the root '{name}' is '{folder}', which is no folder by its absolute path.",
-            where=variable,
-            remedy=f"set {variable} to the absolute path of a folder",
-        )
-    return Path(folder).resolve()
+    given = os.environ.get(variable, "") if _NAME.fullmatch(name) else ""
+    if Path(given).is_absolute() and Path(given).is_dir():
+        return Path(given).resolve()
+    known = sorted({key.removeprefix(PREFIX).lower() for key in os.environ if key.startswith(PREFIX)} - {name})
+    state = f"not set on this machine (it has {listed([f'@{each}' for each in known]) or 'no other'})"
+    if given:
+        state = f"'{given}', which is no folder by its absolute path"
+    raise ModelError(
+        f"the root '{name}' is {state}.",
+        where=address,
+        remedy=suggestion(
+            name,
+            known,
+            f"set it where fairgate runs, to the absolute path of a folder: {variable}=/path/of/it (a root's name has "
+            f"small letters, digits and `_`; a path in the repository is ./@{name})",
+        ),
+    )
 
 
 @contextlib.contextmanager
@@ -147,23 +140,21 @@ def judged_folder(address: str, base: Path) -> Path:
     a revision that is no commit, and as `hub_folder` does.
     """
     folder, found = resolve(address, base), _HUB_ID.fullmatch(address)
-    if found and is_hub_id(address):
-        if folder.exists():
+    if found is None or folder.exists():
+        if is_hub_id(address):
             raise ModelError(
                 f"'{address}' is the name of a model on the hub, and of a folder here.",
                 where=str(folder),
                 remedy="give the folder another name: a branch may not put its own files in a published model's place",
             )
-        return hub_folder(found["name"], found["revision"], base)
-    if found and found["revision"] and not folder.exists():
-        return hub_folder(found["name"], found["revision"], base)  # refuses it, and may know the commit
-    if found and not folder.exists():
-        commit = _commit_of(found["name"], "main")
-        known = commit is not None or not folder.parent.is_dir()
-        hint = f"; a model of the hub is named with its commit: {found['name']}@{commit or 'COMMIT'}" if known else ""
-        raise ModelError("the model folder does not exist.", where=str(folder), remedy=where_it_may_be(folder) + hint)
-    require_folder(folder)
-    return folder
+        require_folder(folder)
+        return folder
+    if found["revision"]:
+        return hub_folder(found["name"], found["revision"], base)  # refuses one that is no commit
+    commit = _commit_of(found["name"], "main")
+    known = commit is not None or not folder.parent.is_dir()
+    hint = f"; a model of the hub is named with its commit: {found['name']}@{commit or 'COMMIT'}" if known else ""
+    raise ModelError("the model folder does not exist.", where=str(folder), remedy=where_it_may_be(folder) + hint)
 
 
 def option_folder(options: Mapping[str, str], name: str, base: Path) -> Path | None:
@@ -191,21 +182,15 @@ def hub_folder(name: str, commit: str, base: Path) -> Path:
     cached = _cached(name)
     require_outside(base, name)
     folder = cached / "snapshots" / commit
-    fetch = f"fetch it once, where there is a network: `{_command(name, commit)}`"
-    if not folder.is_dir():
+    if not folder.is_dir() or not any(path.suffix in WEIGHTS for path in folder.rglob("*")):
         raise ModelError(
-            f"'{name}' at commit {commit[:12]} is not in the hub's cache on this machine, and nothing is downloaded "
-            "while a model is judged.",
+            f"'{name}' at commit {commit[:12]} is not in the hub's cache on this machine, or without weights, and "
+            "nothing is downloaded while a model is judged.",
             where=str(folder),
-            remedy=fetch,
+            remedy=f"fetch it once, where there is a network: `{_command(name, commit)}`; if there are no weights "
+            "then, it was published without safetensors",
         )
     require_folder(folder, within=cached)
-    if not any(path.suffix in WEIGHTS for path in folder.rglob("*")):
-        raise ModelError(
-            f"the hub's cache holds '{name}' at commit {commit[:12]} without weights.",
-            where=str(folder),
-            remedy=f"{fetch}; if there are none then, it was published without safetensors",
-        )
     return folder
 
 

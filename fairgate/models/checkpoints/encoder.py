@@ -51,8 +51,9 @@ class Encoder:
 
 
 @contextmanager
-def naming(where: str, what: str) -> Iterator[None]:
-    """Turn what libraries raise inside into a ModelError: the model cannot `what`."""
+def naming(where: str, what: str, shown: object = None) -> Iterator[None]:
+    """Turn what libraries raise inside into a ModelError: the model cannot `what`. What a library was `shown` for it,
+    such as a temporary folder of links, is called `where`."""
     try:
         yield
     except (FairgateError, MemoryError):
@@ -60,8 +61,9 @@ def naming(where: str, what: str) -> Iterator[None]:
     except Exception as error:  # of any type: Hugging Face's tokenizers raise Exception itself
         if type(error).__name__ == "OutOfMemoryError":  # torch's: a smaller batch may fit
             raise
+        reason = f"{type(error).__name__}: {error}"
         raise ModelError(
-            f"the model cannot {what} ({type(error).__name__}: {error}).",
+            f"the model cannot {what} ({reason if shown is None else reason.replace(str(shown), where)}).",
             where=where,
             remedy="check the checkpoint's configs and tokenizer; save them again with the model",
         ) from error

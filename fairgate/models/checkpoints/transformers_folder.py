@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fairgate.ground.errors import FairgateError, ModelError
+from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, no_weights, other_type, require_own
 from fairgate.models.checkpoints.closed import require_closed, require_known_parts
 from fairgate.models.checkpoints.device import Device
+from fairgate.models.checkpoints.encoder import naming
 from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
 
 _WEIGHTS = "model.safetensors"
@@ -213,24 +214,8 @@ def loading(found: TransformersFolder) -> Iterator[Path]:
     """
     from transformers.utils import logging
 
-    with found.files.closed() as folder, naming_folder(found.path, folder), silenced(logging):
+    with found.files.closed() as folder, naming(str(found.path), "be loaded", folder), silenced(logging):
         yield folder
-
-
-@contextlib.contextmanager
-def naming_folder(path: Path, loaded_from: Path | None = None) -> Iterator[None]:
-    """Turn what transformers and diffusers raise for files that do not fit together into a ModelError naming `path`."""
-    try:
-        yield
-    except (FairgateError, MemoryError):
-        raise
-    except Exception as error:  # of any type: each library has its own
-        reason = f"{type(error).__name__}: {error}".replace(str(loaded_from or path), str(path))
-        raise ModelError(
-            f"the folder could not be loaded ({reason}).",
-            where=str(path),
-            remedy="save the whole model into it again with save_pretrained: with its processor and tokenizer",
-        ) from error
 
 
 def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:

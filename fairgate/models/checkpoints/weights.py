@@ -18,7 +18,7 @@ from fairgate.models.checkpoints.closed import damaged, is_archive
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
-_STEPS = "n_averaged"
+_STEPS = "n_averaged"  # beside the weights that torch's AveragedModel holds (torchvision's `model_ema`)
 _OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
 _HOLDERS = ("state_dict", "model")
 """open_clip, timm, Lightning and accelerate save a state dict under the first, DINO, DeiT and MAE under the second.
@@ -29,13 +29,8 @@ _WRAPPED = re.compile(r"(?:module\.|_orig_mod\.|model\.)*")
 _MODULES = ("model.", "timm_model.")
 """Attributes that hold the model: a LightningModule's usual one, and that of transformers' wrapper of timm. Names of
 some models begin so themselves."""
-_INSIDE: Mapping[str, str] = {
-    "module.": "model.module, inside of DistributedDataParallel",
-    "_orig_mod.": "model._orig_mod, inside of what torch.compile returns",
-    "model.": "the model itself, not the module that trains it",
-    "timm_model.": "the model itself, not the wrapper around it",
-}
 _ROUNDS = 4  # a compiled model inside a distributed one inside a Lightning module
+_SAVE_AGAIN = "config and weights are not of one model: save both into the folder again with save_pretrained"
 T = TypeVar("T")
 
 
@@ -105,35 +100,23 @@ def _first_line(error: object) -> str:
 
 
 def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> StateDict:
-    state: Any = _averaged(_inner_state(held, str(path), key))
-    tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
-    if not tensors or not state:
+    state: Any = _inner_state(held, str(path), key)
+    named = isinstance(state, Mapping) and all(isinstance(name, str) for name in state)
+    if not named or not state or not all(isinstance(value, torch.Tensor) for value in state.values()):
         found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]
         raise ModelError(
             f"the file holds no state dict (found: {', '.join(found)}).",
             where=str(path),
             remedy="save model.state_dict(), alone or under the key 'state_dict'",
         )
-    plain: StateDict = dict(state)
+    plain: StateDict = {name: value for name, value in state.items() if name != _STEPS}
     if odd := [name for name, value in plain.items() if not _is_plain(value)]:
         raise ModelError(
             f"{len(odd)} tensors are not plain arrays in memory: {listed(odd)}.",
             where=str(path),
             remedy="save dense tensors of numbers, on the CPU, with `safetensors.torch.save_file`",
         )
-    if not all(isinstance(name, str) for name in plain):
-        raise ModelError(
-            "the file's tensors have no names.", where=str(path), remedy="save model.state_dict(), whose keys are text"
-        )
     return without_prefixes(plain, str(path), own)
-
-
-def _averaged(state: Any) -> Any:
-    """Weights that torch's AveragedModel holds (torchvision's `model_ema`), without its count of steps."""
-    names = [name for name in state if name != _STEPS] if isinstance(state, Mapping) and _STEPS in state else []
-    if not names or not all(str(name).startswith("module.") for name in names):
-        return state
-    return {name: state[name] for name in names}
 
 
 def _is_plain(value: torch.Tensor) -> bool:
@@ -159,7 +142,8 @@ def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where
     shapes = [(name, own.shape, state[name].shape) for name, own in expected.items() if name in state]
     missing = [name for name in expected if name not in state]
     unexpected = [name for name in state if name not in expected]
-    _require_exact(missing, unexpected, shapes, where, architecture)
+    remedy = "name the architecture that the checkpoint was trained with"
+    _require_exact(missing, unexpected, shapes, where, architecture, remedy)
 
 
 def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) -> None:
@@ -171,12 +155,8 @@ def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) 
     described = sum(parameter.numel() for parameter in model.parameters())
     stored = sum(path.stat().st_size for path in weights)
     if described > stored:
-        raise _misfit(
-            f"it has {described:,} parameters, and the weights {stored:,} bytes",
-            where,
-            "its config.json",
-            saved_whole=True,
-        )
+        fault = f"it has {described:,} parameters, and the weights {stored:,} bytes"
+        raise _misfit(fault, where, "its config.json", _SAVE_AGAIN)
 
 
 def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unused: tuple[str, ...] = ()) -> None:
@@ -186,14 +166,14 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
     start with one of `unused` may be there.
     """
     if report.get("error_msgs"):
-        raise _misfit(str(report["error_msgs"])[:300], where, architecture, saved_whole=True)
+        raise _misfit(str(report["error_msgs"])[:300], where, architecture, _SAVE_AGAIN)
     missing, unexpected = (
         [name for name in sorted(report[f"{kind}_keys"]) if not name.endswith(_OLD_BUFFERS)]
         for kind in ("missing", "unexpected")
     )
     unexpected = [name for name in unexpected if not name.startswith(unused)]
     shapes = [(name, expected, found) for name, found, expected in sorted(report.get("mismatched_keys") or ())]
-    _require_exact(missing, unexpected, shapes, where, architecture, saved_whole=True)
+    _require_exact(missing, unexpected, shapes, where, architecture, _SAVE_AGAIN)
 
 
 def _require_exact(
@@ -202,10 +182,10 @@ def _require_exact(
     shapes: Iterable[tuple[str, Sequence[int], Sequence[int]]],
     where: str,
     architecture: str,
-    *,
-    saved_whole: bool = False,
+    remedy: str,
 ) -> None:
-    """Raises ModelError for names that are not the model's, and for shapes (name, expected, found) that differ."""
+    """Raises ModelError for names that are not the model's, and for shapes (name, expected, found) that differ. The
+    `remedy` is for names that training did not wrap."""
     odd = [
         f"{name} (expected {tuple(expected)}, found {tuple(found)})"
         for name, expected, found in shapes
@@ -216,20 +196,13 @@ def _require_exact(
     faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
     if faults:
         near = did_you_mean(missing[0], unexpected) if missing else None
-        fault = "; ".join(faults) + (f" ({near})" if near else "")
-        raise _misfit(fault, where, architecture, unexpected, saved_whole=saved_whole)
+        if wrapper := next((each for each in (*_WRAPPERS, *_MODULES) if _all_begin(unexpected, each)), None):
+            remedy = f"the names begin with '{wrapper}': save the model inside of what wraps it"
+        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture, remedy)
 
 
-def _misfit(
-    fault: str, where: str, architecture: str, unexpected: Collection[str] = (), *, saved_whole: bool = False
-) -> ModelError:
-    """`saved_whole`: the folder has the architecture in its config, so that there is nothing to name."""
-    other = "name the architecture that the checkpoint was trained with"
-    if saved_whole:
-        other = "config and weights are not of one model: save both into the folder again with save_pretrained"
-    return ModelError(
-        f"the checkpoint does not fit {architecture}: {fault}.", where=where, remedy=_wrapped(unexpected) or other
-    )
+def _misfit(fault: str, where: str, architecture: str, remedy: str) -> ModelError:
+    return ModelError(f"the checkpoint does not fit {architecture}: {fault}.", where=where, remedy=remedy)
 
 
 def _inner_state(held: Any, where: str, wanted: str | None = None) -> Any:
@@ -277,7 +250,7 @@ def without_prefixes(state: Mapping[str, T], where: str, own: Collection[str] = 
     found = dict(state)
     droppable = _WRAPPERS if not own or any(name.startswith(_MODULES) for name in own) else (*_WRAPPERS, *_MODULES)
     for prefix in droppable * _ROUNDS:
-        if found and all(name.startswith(prefix) for name in found):
+        if _all_begin(found, prefix):
             found = {name.removeprefix(prefix): value for name, value in found.items()}
     plain = {name.replace("_orig_mod.", ""): value for name, value in found.items()}
     if len(plain) < len(found):
@@ -289,9 +262,5 @@ def without_prefixes(state: Mapping[str, T], where: str, own: Collection[str] = 
     return plain
 
 
-def _wrapped(names: Collection[str]) -> str | None:
-    """A remedy for names of tensors that do not fit and all begin as training wraps them; None for others."""
-    for prefix, inside in _INSIDE.items():
-        if names and all(name.startswith(prefix) for name in names):
-            return f"the names begin with '{prefix}': save {inside}"
-    return None
+def _all_begin(names: Collection[str], prefix: str) -> bool:
+    return bool(names) and all(name.startswith(prefix) for name in names)

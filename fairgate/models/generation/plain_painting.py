@@ -44,7 +44,7 @@ class PlainPainter:
         self._takes = takes
         with (
             files.closed({role: role for role in files.paths}) as folder,
-            checkpoints.naming_folder(Path(self.where), folder),
+            checkpoints.naming(self.where, "be loaded", folder),
         ):
             parts = {
                 name: _network(folder, name, library, class_name, device, self.where)

@@ -19,7 +19,7 @@ from fairgate.models.checkpoints import (
     LOCAL,
     MAX_SIDE,
     HashedFiles,
-    naming_folder,
+    naming,
     option_number,
     read_config,
     silenced,
@@ -181,7 +181,7 @@ def read_by(auto_class: str, files: HashedFiles, names: Collection[str], folder:
     from transformers.utils import logging
 
     roles = {role: role for role in names if role in files.paths}
-    with files.closed(roles) as closed, naming_folder(folder, closed), silenced(logging):
+    with files.closed(roles) as closed, naming(str(folder), "be loaded", closed), silenced(logging):
         return getattr(transformers, auto_class).from_pretrained(closed, **LOCAL)
 
 

@@ -200,7 +200,7 @@ def test_code_of_a_text_tower_is_not_run_whatever_is_answered(
         (
             "open_clip_config.json",
             json.dumps({"model_cfg": {**TINY, "colour": "red"}, "preprocess_cfg": PREPROCESS}),
-            "could not build the architecture",
+            "cannot be built by open_clip",
         ),
         ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": "mine.Tokenizer"}}', "names code of its own"),
         ("open_clip_model.safetensors", None, "holds no weights"),

@@ -12,7 +12,7 @@ import torch
 import transformers
 from accelerate.hooks import ModelHook, add_hook_to_module
 
-from fairgate.models.checkpoints import naming_folder, require_finite, require_loaded, require_stored
+from fairgate.models.checkpoints import naming, require_finite, require_loaded, require_stored
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.schedule import quiet
 from fairgate.models.generation.diffusion.single_file import load_part
@@ -24,7 +24,7 @@ def load_component(model_class: Any, found: PipelineFiles, name: str, **options:
     if found.is_in_file(name):
         return load_part(found, name, **options)
     folder = found.folder_of(name)
-    with found.closed(name) as shown, naming_folder(folder, shown):
+    with found.closed(name) as shown, naming(str(folder), "be loaded", shown):
         require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
         return load_network(model_class, shown, str(folder), **options)
 
@@ -42,7 +42,7 @@ def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> 
 
 def load_tokenizer(found: PipelineFiles, name: str) -> Any:
     """A tokenizer of transformers. Raises ModelError."""
-    with quiet(), found.closed(name) as shown, naming_folder(found.folder / name, shown):
+    with quiet(), found.closed(name) as shown, naming(str(found.folder / name), "be loaded", shown):
         tokenizer_class: Any = getattr(transformers, found.components[name])
         return tokenizer_class.from_pretrained(shown, local_files_only=True, trust_remote_code=False)
 
