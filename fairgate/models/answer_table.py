@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,21 +27,10 @@ from numpy.typing import NDArray
 from fairgate.data import TextColumn, is_text, texts
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.number_format import share_words
-from fairgate.models.contract import (
-    LOWEST_SCORE,
-    MOST_BOXES,
-    Capability,
-    Detections,
-    Floats,
-    ImageIndex,
-    Request,
-    Rows,
-    register,
-)
-from fairgate.models.family import Precomputed, TableFamily, table_digest
+from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES, Capability, Detections, Floats, Request, Rows
 from fairgate.models.json_table import ID
 from fairgate.models.score_table import named_images, places_of_images, read_boxes
-from fairgate.models.table_files import opened_table, quoted
+from fairgate.models.table_files import Precomputed, opened_table, quoted, table_digest, table_file
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
@@ -50,25 +39,12 @@ _NO_PROMPT = "none"
 CORNERS = ("left", "top", "right", "bottom")
 
 
-@register
-class AnswerTables(TableFamily):
-    """Tables of answers that someone's model gave before."""
-
-    scheme: ClassVar[str] = "answers"
-    forms: ClassVar[tuple[str, ...]] = ("answers:FILE",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
-
-    def open(self, request: Request) -> PrecomputedAnswers:
-        """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
-        path, columns = self.table(request, (ID, *_TEXTS))
-        return read_answers(request.uri, path, request.source.index, columns)
-
-
 @dataclass(frozen=True)
-class PrecomputedAnswers(Precomputed):
-    """A model that only looks up: by the image's row, and by the prompt where the table has one."""
+class PrecomputedAnswers(Precomputed, scheme="answers"):
+    """Answers that someone's model gave before: by the image's row, and by the prompt, "" in a table without one."""
 
-    capabilities: ClassVar[frozenset[Capability]] = AnswerTables.capabilities
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
+    preparation: ClassVar[str] = "answers/1"
 
     path: Path
     keys: TextColumn
@@ -78,8 +54,37 @@ class PrecomputedAnswers(Precomputed):
     """Rows of every image that are another one's again, (images,)."""
     targets: Mapping[tuple[int, str], str] = field(repr=False, compare=False)
     """What the table calls right, as `answers`; empty if it has no such column."""
-    preparation: ClassVar[str] = "answers/1"
     _asked: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
+        """Open a table. Raises ScoresError: unreadable, no answers, images foreign, a question with two answers."""
+        path, columns = table_file(request, (ID, *_TEXTS))
+        index = request.source.index
+        of_its_own = columns.get("prompt") == _NO_PROMPT
+        named = {name: given for name, given in columns.items() if (name, given) != ("prompt", _NO_PROMPT)}
+        with opened_table(path, len(index.set_id), _MOST_PROMPTS, _TEXTS, named) as arrow:
+            keys, found, keyed_by = named_images(arrow, index)
+            if "answer" not in arrow.column_names:
+                remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`; "
+                remedy += f"found: {quoted(arrow.column_names)}"
+                raise ScoresError("no column holds the answers.", remedy=remedy)
+            places = places_of_images(keys, found, keyed_by, whole=False)
+            prompted = "prompt" in arrow.column_names and not of_its_own
+            prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
+            rows = list(zip(places.tolist(), prompts, strict=True))
+            given = list(zip(rows, _words(arrow, "answer"), strict=True))
+            distinct = list(dict.fromkeys(given))
+            if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:
+                raise ScoresError(
+                    f"{share_words(len(twice), 'question')} with two answers: {quoted(keys[row] for row, _ in twice)}.",
+                    remedy="keep one row an image and prompt",
+                )
+            repeats = np.zeros(len(keys))
+            for ((row, _), _), count in Counter(given).items():
+                repeats[row] += count - 1
+            fingerprint, targets = table_digest(path, columns, kind="answers"), _targets(arrow, rows)
+            return cls(request.uri, fingerprint, path, keys, prompted, dict(distinct), repeats, targets)
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:  # noqa: ARG002 - as the model wrote
         """The table's answer to every image's prompt. Raises ScoresError where there is none."""
@@ -88,12 +93,10 @@ class PrecomputedAnswers(Precomputed):
         wanted = [(row, prompt if self.prompted else "") for row, prompt in enumerate(prompts)]
         lost = [key for key, prompt in zip(wanted, prompts, strict=True) if prompt and key not in self.answers]
         if lost:
-            about = f" to '{lost[0][1][:80]}'" if self.prompted else ""
+            question, known = lost[0][1], {prompt for _, prompt in self.answers}
+            about = f" to '{question[:80]}'" if self.prompted else ""
             named = quoted(self.keys[at] for at, _ in lost)
-            prompts_there = {prompt for _, prompt in self.answers}
-            other = (
-                did_you_mean(lost[0][1], prompts_there) if self.prompted and lost[0][1] not in prompts_there else None
-            )
+            other = None if question in known else did_you_mean(question, known)
             raise ScoresError(
                 f"the table lacks the answers{about} of {share_words(len(lost), 'image')}: {named}.",
                 where=str(self.path),
@@ -112,37 +115,6 @@ class PrecomputedAnswers(Precomputed):
                     where=str(self.path),
                     remedy="add the column `prompt`, with the question to the letter",
                 )
-
-
-def read_answers(uri: str, path: Path, index: ImageIndex, columns: Mapping[str, str]) -> PrecomputedAnswers:
-    """A table of answers, by image and prompt ("" in a table without prompts).
-
-    Raises ScoresError: unreadable, without answers, images foreign, a question with two answers.
-    """
-    of_its_own = columns.get("prompt") == _NO_PROMPT
-    named = {name: given for name, given in columns.items() if (name, given) != ("prompt", _NO_PROMPT)}
-    with opened_table(path, len(index.set_id), _MOST_PROMPTS, _TEXTS, named) as arrow:
-        keys, found, keyed_by = named_images(arrow, index)
-        if "answer" not in arrow.column_names:
-            remedy = "add the column `answer`, a text (in JSON also a list of one), or append `?answer=COLUMN`; found: "
-            remedy += quoted(arrow.column_names)
-            raise ScoresError("no column holds the answers.", remedy=remedy)
-        places = places_of_images(keys, found, keyed_by, whole=False)
-        prompted = "prompt" in arrow.column_names and not of_its_own
-        prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
-        rows = list(zip(places.tolist(), prompts, strict=True))
-        given = list(zip(rows, _words(arrow, "answer"), strict=True))
-        distinct = list(dict.fromkeys(given))
-        if twice := [row for row, count in Counter(row for row, _ in distinct).items() if count > 1]:
-            raise ScoresError(
-                f"{share_words(len(twice), 'question')} with two answers: {quoted(keys[row] for row, _ in twice)}.",
-                remedy="keep one row an image and prompt",
-            )
-        repeats = np.zeros(len(keys))
-        for ((row, _), _), count in Counter(given).items():
-            repeats[row] += count - 1
-        fingerprint, targets = table_digest(path, columns, kind="answers"), _targets(arrow, rows)
-        return PrecomputedAnswers(uri, fingerprint, path, keys, prompted, dict(distinct), repeats, targets)
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:
@@ -175,17 +147,23 @@ def _words(arrow: Any, name: str) -> list[str]:
     return found
 
 
-@register
-class DetectionTables(TableFamily):
-    """Tables of boxes that someone computed before."""
+@dataclass(frozen=True)
+class PrecomputedBoxes(Precomputed, scheme="detections"):
+    """Boxes that someone computed before: of each its label, its image's row, score and corners."""
 
-    scheme: ClassVar[str] = "detections"
-    forms: ClassVar[tuple[str, ...]] = ("detections:FILE",)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
+    preparation: ClassVar[str] = "detections/1"
 
-    def open(self, request: Request) -> PrecomputedBoxes:
+    path: Path
+    label: NDArray[np.object_] = field(repr=False)
+    row: Rows = field(repr=False)
+    score: Floats = field(repr=False)
+    corners: Floats = field(repr=False)
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
         """Open a table. Raises ScoresError: unreadable, images missing or foreign, boxes that are none."""
-        path, _ = self.table(request)
+        path, _ = table_file(request)
         fingerprint = table_digest(path, {}, boxes=1)
         table, labels, rows = read_boxes(path, request.source.index, MOST_BOXES)
         score = table.column("score", (0, 1))
@@ -197,21 +175,7 @@ class DetectionTables(TableFamily):
                 where=str(path),
                 remedy="write `right` above `left` and `bottom` above `top`, in pixels from the upper left corner",
             )
-        return PrecomputedBoxes(request.uri, fingerprint, path, np.array(labels, dtype=object), rows, score, corners)
-
-
-@dataclass(frozen=True)
-class PrecomputedBoxes(Precomputed):
-    """A model that only looks up: of every box its label, its image's row, score and corners."""
-
-    capabilities: ClassVar[frozenset[Capability]] = DetectionTables.capabilities
-
-    path: Path
-    label: NDArray[np.object_] = field(repr=False)
-    row: Rows = field(repr=False)
-    score: Floats = field(repr=False)
-    corners: Floats = field(repr=False)
-    preparation: ClassVar[str] = "detections/1"
+        return cls(request.uri, fingerprint, path, np.array(labels, dtype=object), rows, score, corners)
 
     def detect(self, what: str) -> Detections:
         """The best boxes of a label. Raises ScoresError for one that no box has."""

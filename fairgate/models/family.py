@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import DatasetError, ModelError, ScoresError
-from fairgate.ground.hashing import digest, sha256_file
+from fairgate.ground.errors import DatasetError, ModelError
+from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import TransformersFolder
-from fairgate.models.contract import PRECOMPUTED, ImageSource, Request, Rows
+from fairgate.models.contract import ImageSource, Request, Rows
 from fairgate.models.decoding import name_of
 from fairgate.models.shards import shard_of
 
@@ -85,36 +85,6 @@ class FileFamily:
     def local_path(self, address: str) -> Path | None:
         """The file."""
         return Path(address.partition("?")[0])
-
-
-class TableFamily(FileFamily):
-    """A base of families whose addresses name a table of answers that somebody computed before."""
-
-    def table(self, request: Request, known: Sequence[str] | None = ()) -> tuple[Path, dict[str, str]]:
-        """The file, and the options, any where none are `known`. Raises ScoresError for another one, and for no
-        file."""
-        address, options = checkpoints.split_options(request.uri, request.address, known, ScoresError)
-        path = checkpoints.resolve(address, request.base)
-        checkpoints.require_file(path, ScoresError)
-        return path, options
-
-
-def table_digest(path: Path, columns: Mapping[str, str], **settings: Any) -> str:
-    """The fingerprint of a table's answers: its content, what the URI says of it, and how its columns are called if
-    that is not how they are read."""
-    return digest({"file": sha256_file(path), **settings} | ({"columns": columns} if columns else {}))
-
-
-@dataclass(frozen=True)
-class Precomputed:
-    """A base of models that only look up: of the model that gave the answers nothing else is known."""
-
-    uri: str
-    fingerprint: str
-    precision: ClassVar[str] = PRECOMPUTED
-    tokenizer: ClassVar[str | None] = None
-    preprocessing: ClassVar[str | None] = None
-    device: ClassVar[str] = "none"
 
 
 def require_unfitted(source: ImageSource, release: str, fingerprint: str, where: str, what: str, command: str) -> None:

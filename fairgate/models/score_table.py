@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,20 +141,15 @@ def _reads_as_number(value: object) -> bool:
 
 
 def read_table(
-    path: Path,
-    index: ImageIndex,
-    *,
-    once: bool = True,
-    whole: bool = True,
-    columns: Mapping[str, str] = AS_NAMED,
+    path: Path, index: ImageIndex, *, whole: bool = True, columns: Mapping[str, str] = AS_NAMED
 ) -> ScoreTable:
     """Open a table and match its rows to the dataset's images, one to one. Raises ScoresError.
 
-    Unless each image is to be there `once`, rows that are the same in every cell count once; `repeats` counts these.
+    Rows that are the same in every cell count once; `repeats` counts the others.
     Unless the table is `whole`, images may have no row: who reads a column says what these have.
     """
     with opened_table(path, len(index.set_id), columns=columns) as arrow:
-        table = _matched(path, arrow, index, once, whole)
+        table = _matched(path, arrow, index, whole)
     del arrow  # with the names of its rows
     give_back()
     return table
@@ -198,31 +192,25 @@ def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, li
         return ScoreTable(path, columns, found.take(boxes), boxes, arrow), labels[boxes].tolist(), places[boxes]
 
 
-def _matched(path: Path, arrow: Any, index: ImageIndex, once: bool, whole: bool) -> ScoreTable:
+def _matched(path: Path, arrow: Any, index: ImageIndex, whole: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
     repeats = np.broadcast_to(0.0, len(keys))
-    if not once and found is not keys and (doubled := set(found.repeated())):
-        distinct, again = _distinct(arrow, found.tolist(), doubled)
-        arrow, found = arrow.take(distinct), found.take(np.array(distinct))
-        repeats = np.array([again[key] for key in keys.tolist()], dtype=np.float64)
+    if found is not keys and (doubled := found.repeated()):
+        again = _again(arrow, np.flatnonzero(TextColumn.of(doubled).rows_of(found) >= 0))
+        images = keys.rows_of(found.take(again))
+        repeats = np.bincount(images[images >= 0], minlength=len(keys)).astype(np.float64)
+        distinct = np.delete(np.arange(len(found)), again)
+        arrow, found = arrow.take(distinct), found.take(distinct)
     rows = _rows_of(keys, found, keyed_by, whole)
     arrow = arrow.select([name for name in arrow.column_names if name not in keyed_by])
     return ScoreTable(path, tuple(arrow.column_names), keys, rows, arrow, repeats)
 
 
-def _distinct(arrow: Any, found: list[str], doubled: set[str]) -> tuple[list[int], Counter[str]]:
-    """The rows without those that are another one's again, cell by cell, and how many these are, by image."""
-    again = Counter[str]()
-    places = [row for row, name in enumerate(found) if name in doubled]
-    cells = dict(zip(places, map(repr, arrow.take(places).to_pylist()), strict=True))
-    rows, seen = list[int](), set[str]()
-    for row, name in enumerate(found):
-        if cells.get(row) in seen:
-            again[name] += 1
-        else:
-            rows.append(row)
-            seen |= {cells[row]} if row in cells else set()
-    return rows, again
+def _again(arrow: Any, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Those of the rows that are an earlier one's again, cell by cell."""
+    cells = list(map(repr, arrow.take(rows).to_pylist()))
+    first = dict(zip(reversed(cells), reversed(rows), strict=True))
+    return np.setdiff1d(rows, list(first.values()))
 
 
 def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn, list[str]]:

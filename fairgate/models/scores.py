@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from fairgate.data import TextColumn, give_back
 from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.number_format import share_words
-from fairgate.models.checkpoints import read_options, require_file, resolve, split_options
-from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Predicted, Request, log_softmax, register
+from fairgate.models.checkpoints import option_number, read_options, require_file, resolve, split_options
+from fairgate.models.contract import Capability, Floats, Predicted, Request, log_softmax
 from fairgate.models.distinct import equal_columns
-from fairgate.models.family import Precomputed, TableFamily, table_digest
 from fairgate.models.score_table import ScoreTable, read_table, read_texts
+from fairgate.models.table_files import Precomputed, table_digest, table_file
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 CONFIDENCE = "_confidence"
@@ -37,31 +37,8 @@ _SHARES = ("probability", "frequency")
 _KINDS = (".parquet", ".csv")
 
 
-@register
-class ScoreTables(TableFamily):
-    """Tables of scores that someone computed before."""
-
-    scheme: ClassVar[str] = "scores"
-    forms: ClassVar[tuple[str, ...]] = ("scores:FILE",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
-
-    def open(self, request: Request) -> PrecomputedScores:
-        """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
-        declared = "values" in dict(read_options(request.address.partition("?")[2]))
-        path, options = self.table(request, None if declared else ("values", "logit_scale"))
-        values, logit_scale = _declared_scale(options, request.uri)
-        columns = {name: given for name, given in options.items() if name not in ("values", "logit_scale")}
-        fingerprint = table_digest(path, columns, values=values, logit_scale=logit_scale)
-        release = getattr(request.source, "release", None)  # of some images of a release, a table may have all
-        index = request.source.index if release is None else release.index
-        table = read_table(path, index, once=False, whole=release is None, columns=columns)
-        if release is not None:
-            rows = cast(Any, request.source).rows
-            table = replace(table, keys=table.keys.take(rows), rows=table.rows[rows], repeats=table.repeats[rows])
-        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, table)
-
-
-def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float | None]:
+def _declared_values(options: Mapping[str, str], uri: str) -> Values:
+    """The scale of a table's numbers. Raises ScoresError if the URI does not declare it."""
     values = options.get("values")
     if values not in get_args(Values):
         said = f"'{values}' is not a scale of scores" if values else "the scale of the scores is not declared"
@@ -71,27 +48,18 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
             remedy="append ?values=cosine, ?values=probability, ?values=frequency (shares of sampled answers) or "
             "?values=logit (100 x cosine is a logit)",
         )
-    return cast(Values, values), _declared_logit_scale(options, uri)
+    return cast(Values, values)
 
 
-def _declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
-    """What multiplies cosines, from a URI's options; None where it is not there. Raises ScoresError."""
+def _declared_scale(options: Mapping[str, str], uri: str) -> float | None:
+    """What multiplies cosines; None if the URI does not declare it. Raises ModelError for what is no such number."""
     scale = options.get("logit_scale")
-    try:
-        number = None if scale is None else float(scale)
-    except ValueError:
-        number = float("nan")
-    if number is not None and not (np.isfinite(number) and number > 0):
-        raise ScoresError(
-            f"logit_scale is '{scale}', not a positive number.",
-            where=uri,
-            remedy="use logit_scale=100 (usual for CLIP)",
-        )
-    return number
+    return None if scale is None else option_number(uri, "logit_scale", scale, 1e-6, 1e6, whole=False)
 
 
-class _OneTable:
-    table: ScoreTable
+@dataclass(frozen=True)
+class _OneTable(Precomputed):
+    table: ScoreTable = field(repr=False)
 
     @property
     def repeats(self) -> Floats:
@@ -100,22 +68,30 @@ class _OneTable:
 
 
 @dataclass(frozen=True)
-class PrecomputedScores(_OneTable):
-    """A model that only looks up. Its prompts are the table's columns. A plugin's table of scores may say more of how
-    they were computed."""
+class PrecomputedScores(_OneTable, scheme="scores"):
+    """Scores that someone computed before. Its prompts are the table's columns."""
 
-    capabilities: ClassVar[frozenset[Capability]] = ScoreTables.capabilities
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+    preparation: ClassVar[str] = "scores/1"
 
-    uri: str
-    fingerprint: str
     values: Values
     logit_scale: float | None
-    table: ScoreTable = field(repr=False)
-    precision: str = PRECOMPUTED
-    preparation: str = "scores/1"
-    tokenizer: str | None = None
-    preprocessing: str | None = None
-    device: str = "none"
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
+        """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
+        declared = "values" in dict(read_options(request.address.partition("?")[2]))
+        path, options = table_file(request, None if declared else ("values", "logit_scale"))
+        values, logit_scale = _declared_values(options, request.uri), _declared_scale(options, request.uri)
+        columns = {name: given for name, given in options.items() if name not in ("values", "logit_scale")}
+        fingerprint = table_digest(path, columns, values=values, logit_scale=logit_scale)
+        release = getattr(request.source, "release", None)  # of some images of a release, a table may have all
+        index = request.source.index if release is None else release.index
+        table = read_table(path, index, whole=release is None, columns=columns)
+        if release is not None:
+            rows = cast(Any, request.source).rows
+            table = replace(table, keys=table.keys.take(rows), rows=table.rows[rows], repeats=table.repeats[rows])
+        return cls(request.uri, fingerprint, table, values, logit_scale)
 
     @property
     def frequencies(self) -> bool:
@@ -142,9 +118,6 @@ class PrecomputedScores(_OneTable):
         probabilities, the unit is the table's own.
         """
         divisor = self.logit_scale if self.values == "logit" and self.logit_scale else 1.0
-        empty = [number for number, prompts in enumerate(ensembles) if not prompts]
-        if empty:
-            raise ScoresError(f"ensemble {empty[0]} holds no prompt.", where=self.uri, remedy="give it a prompt")
         return np.stack([self._columns(prompts).mean(axis=1) / divisor for prompts in ensembles], axis=1)
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
@@ -182,29 +155,19 @@ class PrecomputedScores(_OneTable):
         return by_prompt.T if len(prompts) < 8 else np.ascontiguousarray(by_prompt.T)
 
 
-@register
-class LabelTables(TableFamily):
-    """Tables of labels that somebody's model gave before."""
-
-    scheme: ClassVar[str] = "labels"
-    forms: ClassVar[tuple[str, ...]] = ("labels:FILE",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"predict"})
-
-    def open(self, request: Request) -> PrecomputedLabels:
-        """Open a table. Raises ScoresError: unreadable, images doubled or foreign; missing ones when they are read."""
-        path, columns = self.table(request, None)
-        table = read_table(path, request.source.index, once=False, whole=False, columns=columns)
-        return PrecomputedLabels(request.uri, table_digest(path, columns), table)
-
-
 @dataclass(frozen=True)
-class PrecomputedLabels(_OneTable, Precomputed):
-    """A model that only looks up. Its attributes are the table's columns."""
+class PrecomputedLabels(_OneTable, scheme="labels"):
+    """Labels that somebody's model gave before. Its attributes are the table's columns."""
 
-    capabilities: ClassVar[frozenset[Capability]] = LabelTables.capabilities
-
-    table: ScoreTable = field(repr=False)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"predict"})
     preparation: ClassVar[str] = "labels/1"
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
+        """Open a table. Raises ScoresError: unreadable, images doubled or foreign; missing ones when they are read."""
+        path, columns = table_file(request, None)
+        table = read_table(path, request.source.index, whole=False, columns=columns)
+        return cls(request.uri, table_digest(path, columns), table)
 
     def labels(self, attribute: str, absent: str) -> TextColumn:
         """The attribute's column, (images,), with `absent` for images without a row. Raises ScoresError."""
@@ -217,29 +180,19 @@ class PrecomputedLabels(_OneTable, Precomputed):
         return Predicted(self.table.labels(attribute), confidence)
 
 
-@register
-class NumberTables(TableFamily):
-    """Tables of numbers that somebody measured."""
-
-    scheme: ClassVar[str] = "numbers"
-    forms: ClassVar[tuple[str, ...]] = ("numbers:FILE",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"measure"})
-
-    def open(self, request: Request) -> PrecomputedNumbers:
-        """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
-        path, columns = self.table(request, None)
-        table = read_table(path, request.source.index, once=False, columns=columns)
-        return PrecomputedNumbers(request.uri, table_digest(path, columns, kind="numbers"), table)
-
-
 @dataclass(frozen=True)
-class PrecomputedNumbers(_OneTable, Precomputed):
-    """What only looks up."""
+class PrecomputedNumbers(_OneTable, scheme="numbers"):
+    """Numbers that somebody measured."""
 
-    capabilities: ClassVar[frozenset[Capability]] = NumberTables.capabilities
-
-    table: ScoreTable = field(repr=False)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"measure"})
     preparation: ClassVar[str] = "numbers/1"
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
+        """Open a table. Raises ScoresError: unreadable, images missing, doubled or foreign."""
+        path, columns = table_file(request, None)
+        table = read_table(path, request.source.index, columns=columns)
+        return cls(request.uri, table_digest(path, columns, kind="numbers"), table)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -251,18 +204,37 @@ class PrecomputedNumbers(_OneTable, Precomputed):
         return self.table.column(column, None)
 
 
-@register
-class EmbeddingTables(TableFamily):
-    """Tables of embeddings that someone computed before."""
+def _file(folder: Path, name: str) -> Path:
+    """The one table of a name. Raises ScoresError where there is none, or two."""
+    paths = [path for kind in _KINDS if (path := folder / f"{name}{kind}").is_file()]
+    if len(paths) != 1:
+        raise ScoresError(
+            f"the folder holds {'no' if not paths else 'two'} tables of {name}.",
+            where=str(folder),
+            remedy=f"write {name}.parquet or {name}.csv there, one of them",
+        )
+    require_file(paths[0], ScoresError)
+    return paths[0]
 
-    scheme: ClassVar[str] = "embeddings"
-    forms: ClassVar[tuple[str, ...]] = ("embeddings:FOLDER",)
+
+@dataclass(frozen=True)
+class PrecomputedEmbeddings(Precomputed, scheme="embeddings", named="FOLDER"):
+    """Embeddings that someone computed before: unit vectors of the dataset's images, (images, dim), and by text."""
+
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+    preparation: ClassVar[str] = "embeddings/1"
 
-    def open(self, request: Request) -> PrecomputedEmbeddings:
+    logit_scale: float | None
+    images: Floats = field(repr=False)
+    vectors: dict[str, Floats] = field(repr=False)
+    folder: Path
+    repeats: Floats = field(repr=False)
+
+    @classmethod
+    def read(cls, request: Request) -> Self:
         """Open both tables. Raises ScoresError: unreadable, images missing or foreign, dimensions that differ."""
         address, options = split_options(request.uri, request.address, ("logit_scale",), ScoresError)
-        scale = _declared_logit_scale(options, request.uri)
+        scale = _declared_scale(options, request.uri)
         folder = resolve(address, request.base)
         files = {name: _file(folder, name) for name in ("images", "texts")}
         fingerprint = digest({name: sha256_file(path) for name, path in files.items()} | {"logit_scale": scale})
@@ -285,33 +257,7 @@ class EmbeddingTables(TableFamily):
                     remedy="compute these embeddings again",
                 )
         of_texts = dict(zip(texts, unit(vectors[1]), strict=True))
-        return PrecomputedEmbeddings(request.uri, fingerprint, scale, unit(vectors[0]), of_texts, folder)
-
-
-def _file(folder: Path, name: str) -> Path:
-    """The one table of a name. Raises ScoresError where there is none, or two."""
-    paths = [path for kind in _KINDS if (path := folder / f"{name}{kind}").is_file()]
-    if len(paths) != 1:
-        raise ScoresError(
-            f"the folder holds {'no' if not paths else 'two'} tables of {name}.",
-            where=str(folder),
-            remedy=f"write {name}.parquet or {name}.csv there, one of them",
-        )
-    require_file(paths[0], ScoresError)
-    return paths[0]
-
-
-@dataclass(frozen=True)
-class PrecomputedEmbeddings(Precomputed):
-    """A model that only looks up: unit vectors of the dataset's images, (images, dim), and by text."""
-
-    capabilities: ClassVar[frozenset[Capability]] = EmbeddingTables.capabilities
-
-    logit_scale: float | None
-    images: Floats = field(repr=False)
-    vectors: dict[str, Floats] = field(repr=False)
-    folder: Path
-    preparation: ClassVar[str] = "embeddings/1"
+        return cls(request.uri, fingerprint, scale, unit(vectors[0]), of_texts, folder, images.repeats)
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""

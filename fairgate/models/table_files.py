@@ -1,19 +1,26 @@
-"""Files of tables as Arrow's columns: CSV, Parquet and JSON, each of a bounded size."""
+"""Tables that models look up: how these are opened by URI, and files as Arrow's columns: CSV, Parquet and JSON, each of
+a bounded size."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from fairgate.data import arrow_file, columns_on_disk, is_text, open_parquet, read_columns
 from fairgate.ground.errors import DatasetError, ScoresError, clean, did_you_mean, listed
+from fairgate.ground.hashing import digest, sha256_file
 from fairgate.ground.text import find_separator
+from fairgate.models.checkpoints import require_file, resolve, split_options
+from fairgate.models.contract import PRECOMPUTED, REGISTERED, Capability, Request
+from fairgate.models.family import FileFamily
 from fairgate.models.json_table import ENDINGS, ID, MAX_COLUMNS, read_json_table
 
 KEYS = ("set_id", "member")
@@ -37,6 +44,55 @@ _UTF8 = r"byte \1 at \2 is no UTF-8"
 _RAGGED = re.compile(r"CSV parse error: Expected (\d+) columns, got (\d+)(?:: (.*))?", re.DOTALL)
 """Arrow's words for a row of another number of cells."""
 _NO_TABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
+
+class TableFamily(FileFamily):
+    """A family whose addresses name a table of answers that somebody computed before, which a model looks up."""
+
+    def __init__(self, scheme: str, model: type[Precomputed], named: str) -> None:
+        self.scheme, self.forms, self.capabilities = scheme, (f"{scheme}:{named}",), model.capabilities
+        self.open = model.read
+
+
+def table_file(request: Request, known: Sequence[str] | None = ()) -> tuple[Path, dict[str, str]]:
+    """The file that an address names, and the options, any if none are `known`. Raises ScoresError for an unknown
+    option, and for no file."""
+    address, options = split_options(request.uri, request.address, known, ScoresError)
+    path = resolve(address, request.base)
+    require_file(path, ScoresError)
+    return path, options
+
+
+def table_digest(path: Path, columns: Mapping[str, str], **settings: Any) -> str:
+    """The fingerprint of a table's answers: its content, what the URI says of it, and how its columns are called if
+    that is not how they are read."""
+    return digest({"file": sha256_file(path), **settings} | ({"columns": columns} if columns else {}))
+
+
+@dataclass(frozen=True)
+class Precomputed(ABC):
+    """A base of models that only look up: of the model that gave the answers nothing else is known. A plugin may know
+    more. A subclass with a `scheme` is opened by URIs of it, after which they name a FILE, or what is `named`."""
+
+    capabilities: ClassVar[frozenset[Capability]]
+    preparation: ClassVar[str]
+
+    uri: str
+    fingerprint: str
+    _: KW_ONLY
+    precision: str = PRECOMPUTED
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    device: str = "none"
+
+    def __init_subclass__(cls, scheme: str = "", named: str = "FILE") -> None:
+        if scheme:
+            REGISTERED.register(scheme, TableFamily(scheme, cls, named), module=cls.__module__)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, request: Request) -> Self:
+        """Open the table that an address names. Raises ScoresError: unreadable, images missing or foreign."""
 
 
 @contextmanager

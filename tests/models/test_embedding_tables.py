@@ -118,3 +118,13 @@ def test_a_prompt_without_a_row_and_a_missing_scale_are_refused(tmp_path: Path, 
         model.similarity([["a photo of nobody"]])
     with pytest.raises(ScoresError, match=r"append \?logit_scale=100"):
         model.log_probabilities(PROMPTS)
+
+
+def test_a_row_that_is_there_twice_counts_once_and_is_told(tmp_path: Path, pictures: Pictures) -> None:
+    tables(tmp_path / "t", pictures)
+    whole = open_scorer("embeddings:t", pictures, base=tmp_path)
+    rows = (tmp_path / "t" / "images.csv").read_text(encoding="utf-8")
+    (tmp_path / "t" / "images.csv").write_text(rows + rows.splitlines()[1], encoding="utf-8")
+    again = open_scorer("embeddings:t", pictures, base=tmp_path)
+    assert again.repeats.tolist() == [1, *[0] * 9]
+    np.testing.assert_array_equal(again.similarity([PROMPTS]), whole.similarity([PROMPTS]))

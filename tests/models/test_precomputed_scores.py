@@ -14,7 +14,7 @@ from model_world import PROMPTS, Pictures
 from toy_repository import Toy
 
 from fairgate.data import open_dataset
-from fairgate.ground.errors import ScoresError
+from fairgate.ground.errors import ModelError, ScoresError
 from fairgate.models import open_scorer
 
 DAMAGED = Path(__file__).parent / "damaged_codes.parquet"
@@ -129,13 +129,13 @@ def test_an_ensemble_ranks_images_as_averaged_embeddings_do(tmp_path: Path) -> N
         ("", "scale of the scores is not declared", r"\?values=cosine"),
         ("?values=percent", "'percent' is not a scale", "100 x cosine is a logit"),
         ("?value=cosine", "unknown or empty: 'value'", "did you mean 'values'"),
-        ("?values=cosine&logit_scale=-3", "not a positive number", "logit_scale=100"),
-        ("?values=cosine&logit_scale=big", "not a positive number", "logit_scale=100"),
+        ("?values=cosine&logit_scale=-3", "logit_scale is '-3', not a number from 1e-06", "another number"),
+        ("?values=cosine&logit_scale=big", "logit_scale is 'big', not a number", "another number"),
     ],
 )
 def test_the_scale_must_be_declared(query: str, problem: str, remedy: str, tmp_path: Path, pictures: Pictures) -> None:
     write(tmp_path / "s.csv", columns(pictures, COSINES))
-    with pytest.raises(ScoresError, match=problem) as caught:
+    with pytest.raises((ScoresError, ModelError), match=problem) as caught:
         open_scorer(f"scores:s.csv{query}", pictures, cache=None, base=tmp_path)
     assert caught.match(remedy)
 

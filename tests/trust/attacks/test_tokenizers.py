@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +14,9 @@ from toy_repository import SUITE, Toy
 
 from fairgate import gate
 from fairgate.ground.errors import ModelError
+from fairgate.models.family import FileFamily
 from fairgate.models.registry import FAMILIES
-from fairgate.models.scores import PrecomputedScores, ScoreTables
+from fairgate.models.scores import PrecomputedScores
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.reports import write_results
@@ -258,7 +259,7 @@ def test_a_new_tokenizer_fails_with_a_way_forward(team_repo: Repository) -> None
 class PluginModel(PrecomputedScores):
     """A plugin's model that reads texts by a tokenizer of its own."""
 
-    precision: str = "fp32"
+    precision: str = field(default="fp32", kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -277,15 +278,17 @@ class Rereading(PluginModel):
         return other is not self.biased
 
 
-class PluginFamily(ScoreTables):
+class PluginFamily(FileFamily):
     """`mine:TABLE.csv`, next to `TABLE.tokenizer`."""
 
     scheme: ClassVar[str] = "mine"
+    forms: ClassVar[tuple[str, ...]] = ("mine:TABLE.csv",)
+    capabilities: ClassVar[Any] = PrecomputedScores.capabilities
     rereads: ClassVar[bool] = False
 
     def open(self, request: Any) -> PluginModel:
         def model(kind: type[PluginModel], table: str, **more: Any) -> PluginModel:
-            found = super(PluginFamily, self).open(replace(request, address=f"{table}?values=logit"))
+            found = PrecomputedScores.read(replace(request, address=f"{table}?values=logit"))
             facts = {name: getattr(found, name) for name in ("fingerprint", "values", "logit_scale", "table")}
             return kind(uri=request.uri, **facts, tokenizer=tokenizer, preprocessing="pixels", **more)
 
