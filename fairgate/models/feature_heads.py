@@ -87,13 +87,10 @@ def read_head(path: Path) -> Head:
     content = sha256_file(path)
     weight, bias = _layer(load_file(path), path)
     try:
-        found = Head.model_validate({**said, "content": content, "weight": weight, "bias": bias})
+        return Head.model_validate({**said, "content": content, "weight": weight, "bias": bias})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {fault_words(first)}") from error
-    if found.labels is not None and len(found.labels) != len(weight):
-        raise _no_head(path, f"it names {len(found.labels)} labels for {len(weight)} outputs")
-    return found
 
 
 def write_head(path: Path, head: Head) -> None:

@@ -56,14 +56,8 @@ class FeatureFamily(FolderFamily):
         pool = _pool(found, options.get("pool"), head, request.uri)
         fingerprint, names, attribute = found.fingerprint, LabelNames((), {}), ""
         if head:
-            labels, where = None if head.labels is None else list(head.labels), options["head"]
-            names, said = named_outputs(labels, options.get("labels"), request.base, where)
-            if len(names.own) != len(head.weight):
-                raise ModelError(
-                    f"the head has {len(head.weight)} outputs, and {len(names.own)} labels are named.",
-                    where=where,
-                    remedy="name all outputs, in their order",
-                )
+            labels, outputs = None if head.labels is None else list(head.labels), len(head.weight)
+            names, said = named_outputs(labels, options.get("labels"), request.base, options["head"], outputs)
             fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **said})
             attribute = head.attribute
         code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)

@@ -109,7 +109,7 @@ def opened_table(
 
     named, ending = dict(columns), path.suffix.lower()
     try:
-        _refuse_packed(path)
+        _refuse_other_forms(path)
         if ending == ".parquet":
             arrow = _read_parquet(path, images, each)
         elif ending in ENDINGS:
@@ -120,7 +120,6 @@ def opened_table(
                     raise odd_column(own, odd[own])
             arrow = arrow.replace_schema_metadata(odd)  # for what is read later
         else:
-            _refuse_json(path)
             arrow = _read_csv(path, [*text, *(named[name] for name in (ID, *text) if name in named)])
         yield _renamed(arrow, named)
     except ScoresError as error:  # of what is below, which knows no path
@@ -136,35 +135,35 @@ def opened_table(
 def _in_plain_words(error: Exception, ending: str) -> tuple[str, str]:
     """What is wrong with a file that no table can be read from, and the remedy: Arrow's and Python's words are not a
     user's."""
-    kind = "JSON, an object a row" if ending in ENDINGS else "UTF-8 CSV, JSON Lines or as Parquet"
-    remedy = f"write it as {kind}"
-    nested = isinstance(error, RecursionError)
-    fault = "it is nested too deeply" if nested else _NO_UTF8.sub(_UTF8, str(error))
+    remedy = f"write it as {'JSON, an object a row' if ending in ENDINGS else 'UTF-8 CSV, JSON Lines or as Parquet'}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply", remedy
     if isinstance(error, json.JSONDecodeError):
-        fault, remedy = (
-            f"no JSON, from line {error.lineno} on",
-            "write a list of objects, or an object a line (.jsonl)",
-        )
-    if (ragged := _RAGGED.search(str(error))) is not None:
+        return f"no JSON, from line {error.lineno} on", "write a list of objects, or an object a line (.jsonl)"
+    fault = _NO_UTF8.sub(_UTF8, str(error))
+    if fault != str(error):
+        return fault, "save it in UTF-8" if ending in ENDINGS else "save it as UTF-8 CSV"
+    if (ragged := _RAGGED.search(fault)) is not None:
         row = f": {clean(ragged[3], 60)}" if ragged[3] else ""
-        fault = f"a row has {ragged[2]} cells and the first line {ragged[1]}{row}"
-        remedy = "give every row as many cells as the first line, and put texts with a separator in double quotes"
-    if _NO_UTF8.search(str(error)):
-        remedy = "save it as UTF-8 CSV" if ending not in ENDINGS else "save it in UTF-8"
+        return (
+            f"a row has {ragged[2]} cells and the first line {ragged[1]}{row}",
+            "give every row as many cells as the first line, and put texts with a separator in double quotes",
+        )
     if "magic bytes" in fault:
-        fault, remedy = "it is no Parquet file, or a part of one", "write it again, or give CSV the ending .csv"
-    if "digits" in fault and "limit" in fault:
-        fault = "a whole number has thousands of digits"
-    return fault, remedy
+        return "it is no Parquet file, or a part of one", "write it again, or give CSV the ending .csv"
+    return "a whole number has thousands of digits" if "digits" in fault and "limit" in fault else fault, remedy
 
 
-def _refuse_packed(path: Path) -> None:
-    """Raises ScoresError for files that hold a table in another form, by how they begin."""
+def _refuse_other_forms(path: Path) -> None:
+    """Raises ScoresError for files that hold a table in another form than their names say, by how they begin."""
     with path.open("rb") as file:
         begins = file.read(4)
     for start, (what, remedy) in _PACKED.items():
         if begins.startswith(start):
             raise ScoresError(f"the file is {what}.", remedy=remedy)
+    if begins[:1] in (b"{", b"[") and path.suffix.lower() not in (*ENDINGS, ".parquet"):
+        problem = f"the file holds JSON, and its name ends in '{path.suffix}': it would be read as CSV."
+        raise ScoresError(problem, remedy="let its name end in .jsonl (an object a line) or .json (a list)")
 
 
 def odd_column(column: str, what: str, where: str | None = None) -> ScoresError:
@@ -174,13 +173,6 @@ def odd_column(column: str, what: str, where: str | None = None) -> ScoresError:
     if what.startswith("an object"):
         remedy = f"name a key of the object, as {clean(column, 80)}.KEY, or {remedy}"
     return ScoresError(problem, where=where, remedy=remedy)
-
-
-def _refuse_json(path: Path) -> None:
-    with path.open("rb") as file:
-        if file.read(1) in (b"{", b"["):
-            problem = f"the file holds JSON, and its name ends in '{path.suffix}': it would be read as CSV."
-            raise ScoresError(problem, remedy="let its name end in .jsonl (an object a line) or .json (a list)")
 
 
 def _renamed(arrow: Any, columns: Mapping[str, str]) -> Any:

@@ -109,7 +109,7 @@ REFUSED = {
     "a label that is not the model's": ({"cook": ["chefs"]}, "no label of the model", "did you mean 'Chef'"),
     "a label given away twice": ({"a": "chef", "b": "Chef"}, "mapped twice", "one name of the suite"),
     "a name that another label has": ({"doctor": "chef"}, "also that of another label", "map that label too"),
-    "too few names": (["a", "b"], "names 2 labels, and the model has 3", "name all outputs"),
+    "too few names": (["a", "b"], "2 labels are named, and the model has 3", "name all outputs"),
     "two equal names": (["a", "b_c", "B c"], "have one name", "differently"),
     "no names": ({}, "neither a list of labels nor a mapping", "in order"),
     "a number": ({"a": 3}, "neither a list of labels nor a mapping", "in order"),

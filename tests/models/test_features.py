@@ -202,7 +202,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "a pool that it was not fitted on": ({"pool": "mean"}, "head=head.safetensors&pool=cls", "pool is 'cls'"),
     "a pool that is none": ({"pool": "best"}, "head=head.safetensors", "its `pool` is 'best'"),
-    "too few labels": ({"labels": ["a", "b"]}, "head=head.safetensors", "names 2 labels for 3 outputs"),
+    "too few labels": ({"labels": ["a", "b"]}, "head=head.safetensors", "2 labels are named, and the model has 3"),
     "no pool of the URI": ({}, "head=head.safetensors&pool=best", "pool is 'best'"),
 }
 

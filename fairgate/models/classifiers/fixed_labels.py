@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Adapter, Checkpoint, Device, Embeddings, HashedFiles, named
 from fairgate.models.classifiers.label_names import LabelNames
-from fairgate.models.classifiers.own_head import OwnHead
+from fairgate.models.classifiers.own_head import put_head
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, Kept
 from fairgate.models.input_digests import ReadingMisfit
@@ -185,7 +185,7 @@ def loaded_into(
     *,
     key: str | None = None,
     adapter: Adapter | None = None,
-    head: OwnHead | None = None,
+    head: str | None = None,
 ) -> Loaded:
     """A classifier with the weights under the role `weights`. Raises ModelError where they do not fit, hold no number
     or would run code; shapes are compared before memory is taken for the model. `key`: of the state dict there;
@@ -207,12 +207,12 @@ def loaded_into(
         state = checkpoints.read_state_dict(path, key=key, own=own)
         if head:
             with torch.device("meta"):
-                head.put(described, state, str(path))
+                put_head(described, head, state, str(path))
         checkpoints.require_fit(state, described, str(path), architecture)
         checkpoints.require_finite(state, str(path))
         model = build()
         if head:
-            head.put(model, state, str(path))
+            put_head(model, head, state, str(path))
     model.load_state_dict(state)
     model = model.float().eval()
     if adapter:

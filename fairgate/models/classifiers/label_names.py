@@ -121,29 +121,32 @@ def require_plain(labels: Sequence[Any], where: str) -> None:
         )
 
 
-def named_outputs(own: list[str] | None, file: str | None, base: Path, where: str) -> tuple[LabelNames, dict[str, str]]:
+def named_outputs(
+    own: list[str] | None, file: str | None, base: Path, where: str, outputs: int | None = None
+) -> tuple[LabelNames, dict[str, str]]:
     """The labels of a model's outputs, by `own` names and by a file of labels, and the digest of that file by role.
 
-    Raises ModelError where neither names them, or where they do not fit together.
+    Raises ModelError if neither names them, or if they are not as many as the `outputs`, if these are known.
     """
     mapping, said = None, dict[str, str]()
+    outputs = len(own) if outputs is None and own is not None else outputs
     if file is not None:
         path = resolve(file, base)
         require_file(path)
         where, said = str(path), {"labels": sha256_file(path)}
         names, mapping = read_labels(path)
-        if names is not None and own is not None and len(names) != len(own):
-            raise ModelError(
-                f"the file names {len(names)} labels, and the model has {len(own)} outputs.",
-                where=where,
-                remedy="name all outputs, in their order",
-            )
         own = own if names is None else names
     if own is None:
         raise ModelError(
             "the checkpoint does not say what its outputs are called.",
             where=where,
             remedy="add ?labels=FILE: a list of all labels in the order of the outputs",
+        )
+    if len(own) != (len(own) if outputs is None else outputs):
+        raise ModelError(
+            f"{len(own)} labels are named, and the model has {outputs} outputs.",
+            where=where,
+            remedy="name all outputs, in their order",
         )
     return LabelNames.of(own, mapping, where), said
 

@@ -24,7 +24,7 @@ from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache, remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import in_order, named_outputs
-from fairgate.models.classifiers.own_head import HINT, OwnHead
+from fairgate.models.classifiers.own_head import HINT
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import preprocessing_digest
@@ -96,7 +96,7 @@ class _Config(BaseModel):
     """What is read of config.json, or of a training's arguments."""
 
     architecture: str
-    num_classes: int | None = None
+    num_classes: int
     label_names: Annotated[list[str] | None, BeforeValidator(_in_order)] = None
     model_args: _Arguments = _Arguments()
     pretrained_cfg: _Pictures
@@ -152,30 +152,24 @@ class TimmClassifiers(FolderFamily):
         config = _Config.of(read, where)
         architecture = config.architecture.partition(".")[0]
         arguments = {**(read.get("model_args") or {}), "num_classes": config.num_classes}
-        names, said = named_outputs(config.label_names, options.get("labels"), request.base, where)
-        if config.num_classes != len(names.own):
-            raise ModelError(
-                f"{len(names.own)} labels are named, and the model has {config.num_classes} outputs.",
-                where=where,
-                remedy="name all outputs, in their order: `label_names` in config.json, or ?labels=FILE",
-            )
+        names, said = named_outputs(config.label_names, options.get("labels"), request.base, where, config.num_classes)
         adapter = checkpoints.taken_weights(path)
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
         libraries = checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ()))
         # of a training, timm has the settings of the architecture's tag
         named, cfg = (config.architecture, None) if trained else (architecture, dict(read["pretrained_cfg"]))
-        key, head = options.get("key"), OwnHead.of(options.get("head"), request.uri)
-        said |= {name: options[name] for name in ("key", "head") if name in options}
+        chosen: dict[str, Any] = {name: options.get(name) for name in ("key", "head")}
+        said |= {name: text for name, text in chosen.items() if text}
         return FixedLabelModel(
             checkpoints.Checkpoint(
                 fingerprint=digest({"files": files.fingerprint(**added), **said}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": libraries},
-                load=partial(_load, files, named, arguments, cfg, config.pictures, adapter=adapter, key=key, head=head),
+                load=partial(_load, files, named, arguments, cfg, config.pictures, adapter=adapter, **chosen),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **config.pictures),
             ),
             names,
             request,
-            keyed_note(key),
+            keyed_note(chosen["key"]),
         )
 
 

@@ -22,7 +22,7 @@ from fairgate.models import checkpoints
 from fairgate.models.cache import remembered
 from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, keyed_note, loaded_into
 from fairgate.models.classifiers.label_names import named_outputs
-from fairgate.models.classifiers.own_head import HINT, OwnHead
+from fairgate.models.classifiers.own_head import HINT
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.family import option_paths
 from fairgate.models.input_digests import preprocessing_digest
@@ -71,17 +71,14 @@ class TorchvisionClassifiers:
         pictures = remembered(
             request.cache, decided_by, lambda: _pictures_of(files, path, architecture, given, request.uri)
         )
-        key = options.get("key")
-        head = OwnHead.of(options.get("head"), request.uri)
-        how: dict[str, Any] = {"key": key, "head": head}
-        load = partial(_load, files, architecture, len(names.own), pictures, **how)
+        key, head = options.get("key"), options.get("head")
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
-        named |= {"head": options["head"]} if head else {}
+        named |= {"head": head} if head else {}
         return FixedLabelModel(
             checkpoints.Checkpoint(
                 fingerprint=digest({"files": files.fingerprint(), **named}),
                 identity=code,
-                load=load,
+                load=partial(_load, files, architecture, len(names.own), pictures, key=key, head=head),
                 preprocessing=preprocessing_digest(adapter="torchvision", pictures=pictures),
             ),
             names,
@@ -138,39 +135,44 @@ def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[s
     for what its other options give. Raises ModelError for what is open."""
     from torchvision import models
 
-    published = list(models.get_model_weights(architecture))
+    published = {weights.name: weights.transforms() for weights in models.get_model_weights(architecture)}
+    names = list(published)
     if (named := options.get("weights")) is not None:
-        names = [weights.name for weights in published]
         if named not in names:
             problem = f"torchvision has no weights '{named[:80]}' of {architecture}."
             raise ModelError(problem, where=uri, remedy=did_you_mean(named, names) or f"it has: {', '.join(names)}")
-        published = [weights for weights in published if weights.name == named]
-    found = [weights.transforms() for weights in published]
-    ways: dict[str, list[Any]] = {
-        "crop_size": [each.crop_size[0] for each in found],
-        "resize_size": [each.resize_size[0] for each in found],
-        "interpolation": [each.interpolation.value for each in found],
-        "mean": [list(each.mean) for each in found],
-        "std": [list(each.std) for each in found],
-        "antialias": [each.antialias for each in found],
+        published = {named: published[named]}
+    given: dict[str, Any] = {
+        f"{option}_size": int(checkpoints.option_number(uri, option, options[option], 1, _LARGEST))
+        for option in ("crop", "resize")
+        if option in options
     }
-    for name, option in (("crop_size", "crop"), ("resize_size", "resize")):
-        if option in options:
-            ways[name] = [int(checkpoints.option_number(uri, option, options[option], 1, _LARGEST))]
     if (interpolation := options.get("interpolation")) is not None:
         if interpolation not in _INTERPOLATIONS:
             problem = f"'interpolation' is '{interpolation[:40]}'."
             raise ModelError(problem, where=uri, remedy=f"one of: {', '.join(_INTERPOLATIONS)}")
-        ways["interpolation"] = [interpolation]
-    if differing := [name for name, values in ways.items() if any(value != values[0] for value in values)]:
-        names = [weights.name for weights in published]
+        given["interpolation"] = interpolation
+    first, *others = (_settings(transform) | given for transform in published.values())
+    if differing := [name for name in first if any(other[name] != first[name] for other in others)]:
         raise ModelError(
             f"the published weights of {architecture} take pictures of different {' and '.join(differing)}.",
             where=uri,
             remedy=f"name those that yours were trained as, &weights={names[-1]} (it has: {', '.join(names)}); or give "
             "&resize=, &crop= and &interpolation=",
         )
-    return {name: values[0] for name, values in ways.items()}
+    return first
+
+
+def _settings(transform: Any) -> dict[str, Any]:
+    """What torchvision's transform of published weights is made by, as plain data."""
+    return {
+        "crop_size": transform.crop_size[0],
+        "resize_size": transform.resize_size[0],
+        "interpolation": transform.interpolation.value,
+        "mean": list(transform.mean),
+        "std": list(transform.std),
+        "antialias": transform.antialias,
+    }
 
 
 def _load(
