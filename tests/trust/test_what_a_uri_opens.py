@@ -189,7 +189,7 @@ def test_a_link_out_of_the_folder_of_a_lora_is_refused(
     (repository / "sd" / "unet").mkdir(parents=True)
     (repository / "sd" / "unet" / "config.json").write_text("{}")
     (repository / "sd" / "model_index.json").write_text("{}")
-    monkeypatch.setattr(files, "_read_index", lambda _folder: ("StableDiffusionPipeline", {}, {}))
+    monkeypatch.setattr(files, "_known_parts", lambda *_: {})
     address = PipelineAddress("sd", lora="lora")
     weights = lora / "pytorch_lora_weights.safetensors"
     weights.symlink_to(tmp_path / "outside.safetensors")

@@ -16,7 +16,7 @@ import transformers
 from fairgate.ground.errors import ModelError
 from fairgate.models import checkpoints
 from fairgate.models.generation.diffusion.components import load_network
-from fairgate.models.generation.diffusion.files import LORA
+from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.lora import add_lora
 from fairgate.models.generation.diffusion.paint import generators_of, in_fitting_batches
 from fairgate.models.generation.diffusion.pipeline import too_long
@@ -26,38 +26,35 @@ _TYPES = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.f
 
 
 class PlainPainter:
-    """A loaded pipeline. Raises ModelError for parts with tensors that are missing, misshapen or NaN, and for a class
-    that is no text-to-image pipeline of diffusers."""
+    """A loaded pipeline: `settings` have its `path`, its files as they were `found`, and the `side` of its pictures.
 
-    def __init__(self, settings: Mapping[str, Any], files: checkpoints.HashedFiles, device: checkpoints.Device) -> None:
+    Raises ModelError for parts with tensors that are missing, misshapen or NaN, and for a class that is no
+    text-to-image pipeline of diffusers."""
+
+    def __init__(self, settings: Mapping[str, Any], _: checkpoints.HashedFiles, device: checkpoints.Device) -> None:
+        found: PipelineFiles = settings["found"]
         self.where, self._side = settings["path"], settings["side"]
-        pipeline_class: Any = getattr(diffusers, settings["pipeline"], None)
+        pipeline_class: Any = getattr(diffusers, found.pipeline, None)
         takes = _parameters(pipeline_class)
         needed = {each.name for each in takes.values() if each.default is each.empty or each.name == "image"}
         if not {"prompt", "num_inference_steps"} <= takes.keys() or {"image", "mask_image"} & needed:
             raise ModelError(
                 f"the installed diffusers ({diffusers.__version__}) has no text-to-image pipeline that is called "
-                f"{settings['pipeline'][:80]}.",
+                f"{found.pipeline[:80]}.",
                 where=self.where,
                 remedy="install a newer one (`pip install --upgrade diffusers`), or name a text-to-image pipeline",
             )
         self._takes = takes
-        with (
-            files.closed({role: role for role in files.paths}) as folder,
-            checkpoints.naming(self.where, "be loaded", folder),
-        ):
+        with found.closed() as folder, checkpoints.naming(self.where, "be loaded", folder):
             parts = {
-                name: _network(folder, name, library, class_name, device, self.where)
-                for name, (library, class_name) in settings["components"].items()
+                name: _network(folder, name, *found.components[name], device, self.where) for name in found.components
             }
             given = {name: part for name, part in parts.items() if part is not None}
-            given |= dict.fromkeys(settings["absent"])
+            given |= {name: None for name, entry in found.index.items() if isinstance(entry, list) and not any(entry)}
             with quiet():
                 self.pipeline = pipeline_class.from_pretrained(folder, local_files_only=True, **given)
-            if settings.get("lora_scale") is not None:
-                add_lora(
-                    self.pipeline, self.pipeline.components.values(), folder / LORA, settings["lora_scale"], self.where
-                )
+            if lora := found.files.paths.get("lora"):
+                add_lora(self.pipeline, self.pipeline.components.values(), lora, found.address.lora_scale, self.where)
         self.pipeline = self.pipeline.to(device.name)
         self.pipeline.set_progress_bar_config(disable=True)
         require_seeded(getattr(self.pipeline.components.get("scheduler"), "config", {}), self.where)

@@ -17,7 +17,7 @@ from test_generated_pictures import PROMPTS, Prompts
 from fairgate.ground.errors import ModelError
 from fairgate.models import open_scorer
 from fairgate.models.checkpoints import find_device
-from fairgate.models.generation.painting_models import find_plain_pipeline
+from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.models.generation.plain_painting import PlainPainter
 
 pytestmark = [
@@ -80,10 +80,9 @@ def lora(request: pytest.FixtureRequest, flux: Path, tmp_path_factory: pytest.Te
 
 
 def painter(folder: Path, lora: Path) -> PlainPainter:
-    found = find_plain_pipeline(folder, lora, SCALE)
-    settings = {"path": str(folder), "pipeline": found.pipeline, "side": SIDE, "lora_scale": found.lora_scale}
-    settings |= {"components": dict(found.components), "absent": list(found.absent)}
-    return PlainPainter(settings, found.files, find_device("cpu"))
+    address = PipelineAddress(str(folder), lora=str(lora), lora_scale=SCALE)
+    found = find_pipeline(address, Path(), plain=True)
+    return PlainPainter({"path": str(folder), "found": found, "side": SIDE}, found.files, find_device("cpu"))
 
 
 def test_pictures_are_those_of_diffusers_with_the_same_lora(flux: Path, lora: Path) -> None:

@@ -17,7 +17,7 @@ from test_generated_pictures import PROMPTS, Prompts, made
 from fairgate.ground.errors import ModelError
 from fairgate.models import Generating, generation_seed, open_scorer
 from fairgate.models.checkpoints import Device
-from fairgate.models.generation.painting_models import find_plain_pipeline
+from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.models.generation.plain_painting import PlainPainter
 
 CPU = Device("cpu", "fp32")
@@ -55,9 +55,8 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 
 
 def painter(folder: Path, side: int = 32) -> PlainPainter:
-    found = find_plain_pipeline(folder)
-    settings = {"path": str(folder), "pipeline": found.pipeline, "side": side}
-    return PlainPainter({**settings, "components": found.components, "absent": found.absent}, found.files, CPU)
+    found = find_pipeline(PipelineAddress(str(folder)), Path(), plain=True)
+    return PlainPainter({"path": str(folder), "found": found, "side": side}, found.files, CPU)
 
 
 def opened(folder: Path, pictures: Pictures, options: str = "") -> Any:

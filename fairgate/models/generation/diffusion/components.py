@@ -19,14 +19,19 @@ from fairgate.models.generation.diffusion.single_file import load_part
 from fairgate.models.generation.offload import Offload
 
 
-def load_component(model_class: Any, found: PipelineFiles, name: str, **options: Any) -> Any:
-    """A component from its hashed files. Raises ModelError: tensors missing, misshapen, made up or NaN."""
+def load_component(found: PipelineFiles, name: str, **options: Any) -> Any:
+    """A network or tokenizer from its hashed files. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     if found.is_in_file(name):
         return load_part(found, name, **options)
-    folder = found.folder_of(name)
-    with found.closed(name) as shown, naming(str(folder), "be loaded", shown):
-        require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
-        return load_network(model_class, shown, str(folder), **options)
+    library, class_name = found.components[name]
+    part_class: Any = getattr({"diffusers": diffusers, "transformers": transformers}[library], class_name)
+    with found.closed() as shown, naming(str(found.folder), "be loaded", shown):
+        if name.startswith("tokenizer"):
+            with quiet():
+                return part_class.from_pretrained(shown / name, local_files_only=True, trust_remote_code=False)
+        folder, where = shown / name, str(found.folder_of(name))
+        require_stored(_described(part_class, folder), folder.glob("*.safetensors"), where)
+        return load_network(part_class, folder, where, **options)
 
 
 def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> Any:
@@ -38,13 +43,6 @@ def load_network(model_class: Any, folder: Path, where: str, **options: Any) -> 
     require_loaded(report, where, model_class.__name__)
     require_finite(model.state_dict(), where)
     return model.requires_grad_(False).eval()
-
-
-def load_tokenizer(found: PipelineFiles, name: str) -> Any:
-    """A tokenizer of transformers. Raises ModelError."""
-    with quiet(), found.closed(name) as shown, naming(str(found.folder / name), "be loaded", shown):
-        tokenizer_class: Any = getattr(transformers, found.components[name])
-        return tokenizer_class.from_pretrained(shown, local_files_only=True, trust_remote_code=False)
 
 
 def _described(model_class: Any, folder: Path) -> Any:

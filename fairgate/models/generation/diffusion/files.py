@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,28 +12,33 @@ from fairgate.ground.errors import ModelError, did_you_mean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.generation.roles import ALIASES
+from fairgate.models.input_digests import read_by_library, tokenizer_digest
 
 SD = ("StableDiffusionPipeline", "StableDiffusionImg2ImgPipeline", "StableDiffusionInpaintPipeline")
 XL = ("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusionXLInpaintPipeline")
 EDIT = ("StableDiffusionInstructPix2PixPipeline",)
 PIPELINES = (*SD, *XL, *EDIT)
+Closed = Callable[[Any, str, Collection[str]], None]
 
 _TOKENIZERS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
-_TEXT_ENCODERS = frozenset({"CLIPTextModel", "CLIPTextModelWithProjection"})
-# component -> (library, classes); a scheduler may be any of diffusers
+# part -> (library, classes); a scheduler may be any of diffusers
 _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
     "unet": ("diffusers", frozenset({"UNet2DConditionModel"})),
     "vae": ("diffusers", frozenset({"AutoencoderKL"})),
-    "text_encoder": ("transformers", _TEXT_ENCODERS),
-    "text_encoder_2": ("transformers", _TEXT_ENCODERS),
+    "text_encoder": ("transformers", frozenset({"CLIPTextModel", "CLIPTextModelWithProjection"})),
+    "text_encoder_2": ("transformers", frozenset({"CLIPTextModelWithProjection"})),
     "tokenizer": ("transformers", _TOKENIZERS),
     "tokenizer_2": ("transformers", _TOKENIZERS),
     "scheduler": ("diffusers", frozenset()),
 }
+_NETWORKS = ("unet", "vae", "text_encoder", "text_encoder_2")
+_READ = frozenset({".json", ".txt", ".model", ".jinja"})
+_STORED = frozenset({".safetensors", ".bin", ".pt", ".ckpt"})
 _OPTIONS = ("refiner", "vae", "lora", "lora_scale", "vae_tile")
 _SMALLEST_TILE = 16
+INDEX = "model_index.json"
 LORA = "pytorch_lora_weights.safetensors"
-WEIGHTS = {"diffusers": "diffusion_pytorch_model.safetensors", "transformers": "model.safetensors"}
+_WEIGHTS = {"diffusers": "diffusion_pytorch_model.safetensors", "transformers": "model.safetensors"}
 """What a network's weights are called, by library."""
 
 
@@ -84,21 +88,17 @@ def _plain(named: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFiles:
-    """A pipeline that is found at an address and hashed: its class, the class of each component, and its own settings.
+    """A pipeline that is found at an address and hashed: its model_index.json, and the library and class of each part.
 
-    `channels` are the UNet's: 4 for text to image, 8 for edits by instruction, 9 for inpainting models.
+    The roles of `files` are paths in the folder from which diffusers could load it, whatever the files are called and
+    wherever they lie; besides, "lora", and "single" for the file with all networks.
     """
 
     address: PipelineAddress
     folder: Path
-    pipeline: str
-    components: Mapping[str, str]
-    settings: Mapping[str, Any]
-    channels: int
-    vae: Path
+    index: Mapping[str, Any]
+    components: Mapping[str, tuple[str, str]]
     files: checkpoints.HashedFiles
-    checked: bool = False
-    """Whether the pipeline has a safety checker, which is not run."""
     refiner: PipelineFiles | None = None
 
     @property
@@ -112,70 +112,94 @@ class PipelineFiles:
         return own if self.refiner is None else digest({"base": own, "refiner": self.refiner.fingerprint})
 
     @property
+    def pipeline(self) -> str:
+        """Its class."""
+        return str(self.index["_class_name"])
+
+    @property
     def is_xl(self) -> bool:
         return self.pipeline in XL
 
     @property
     def is_refiner(self) -> bool:
         """Whether the UNet takes an aesthetic score, and was trained on the last part of the schedule alone."""
-        return bool(self.settings.get("requires_aesthetics_score", False))
+        return bool(self.index.get("requires_aesthetics_score", False))
 
-    def is_in_file(self, component: str) -> bool:
-        """Whether a component is a network of a pipeline in one file, whose configs alone are in the folder."""
-        network = not component.startswith("tokenizer") and component != "scheduler"
-        return "single" in self.files.paths and network and not (component == "vae" and self.address.vae)
+    @property
+    def channels(self) -> int:
+        """Of the UNet: 4 for text to image, 8 for edits by instruction, 9 for inpainting models."""
+        return int(self.config("unet/config.json").get("in_channels", 4))
 
     @property
     def kind(self) -> str:
         """For messages."""
         return "SDXL's refiner" if self.is_refiner else f"a {self.pipeline} with {self.channels} UNet channels"
 
-    def folder_of(self, component: str) -> Path:
-        """Where a component's files are; the VAE may be another pipeline's."""
-        return self.vae if component == "vae" else self.folder / component
+    @property
+    def tokenizer(self) -> str:
+        """Digest of how its tokenizers cut text."""
+        parts = {name: self.of_part(name) for name in self.components if name.startswith("tokenizer")}
+        files = {name: [self.files.paths[role] for role in roles] for name, roles in parts.items()}
+        return digest({name: tokenizer_digest(paths, **read_by_library(paths)) for name, paths in files.items()})
 
-    def closed(self, component: str) -> AbstractContextManager[Path]:
-        """A folder that shows a component's hashed files and no others, a variant's weights under the usual name: where
-        weights lie side by side, whole, in shards and as variants, libraries differ in which of them they load."""
-        names = {role: path.name for role, path in self.files.paths.items() if role.startswith(f"{component}/")}
-        if (weights := f"{component}/weights") in names:
-            names[weights] = WEIGHTS[_KNOWN[component][0]]
-        return self.files.closed(names)
+    def config(self, role: str) -> dict[str, Any]:
+        """One of its configs. Raises ModelError if it is missing or cannot be trusted."""
+        return checkpoints.read_config(self.files.paths.get(role, self.folder / role))
+
+    def of_part(self, name: str) -> dict[str, str]:
+        """Digests of a part's files."""
+        return {role: sha256 for role, sha256 in self.files.hashes.items() if role.startswith(f"{name}/")}
+
+    def folder_of(self, name: str) -> Path:
+        """Where a part's files are; the VAE may be another pipeline's."""
+        return self.files.paths[next(iter(self.of_part(name)))].parent
+
+    def is_in_file(self, part: str) -> bool:
+        """Whether a part is a network of a pipeline in one file, whose configs alone are in the folder."""
+        return "single" in self.files.paths and part in _NETWORKS and not (part == "vae" and self.address.vae)
+
+    def closed(self) -> AbstractContextManager[Path]:
+        """A folder that shows the hashed files and no others, a variant's weights under the usual name: where weights
+        lie side by side, whole, in shards and as variants, libraries differ in which of them they load."""
+        return self.files.closed({role: role for role in self.files.paths if role not in ("single", "lora")})
 
 
 def find_pipeline(
-    address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = checkpoints.model_folder
+    address: PipelineAddress,
+    base: Path,
+    folder_of: Callable[[str, Path], Path] = checkpoints.model_folder,
+    *,
+    plain: bool = False,
 ) -> PipelineFiles:
-    """Find and hash a pipeline, its refiner, and the VAE that may replace its own, by the rules of `folder_of`. Raises
-    ModelError."""
+    """Find and hash a pipeline, its refiner, and the VAE that may replace its own, by the rules of `folder_of`; a
+    `plain` one of any class, for the isolated process. Raises ModelError."""
     folder = folder_of(address.config or address.model, base)
-    pipeline, components, settings = _read_index(folder)
-    checked = any(checkpoints.read_config(folder / "model_index.json").get("safety_checker") or ())
-    paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
-    for name in components:
-        if name == "vae" and address.vae:
-            continue
-        files = _component_files(folder / name, name, weights=address.config is None)
-        paths |= {f"{name}/{role}": path for role, path in files.items()}
-    vae = folder / "vae"
+    closed = checkpoints.require_no_code if plain else checkpoints.require_closed
+    index = _read_index(folder, closed)
+    components = _any_parts(index, folder / INDEX) if plain else _known_parts(index, folder)
+    places = {name: folder / name for name in components}
     if address.vae:
-        vae = folder_of(address.vae, base)
-        if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
-            vae /= "vae"
-        paths |= {f"vae/{role}": path for role, path in _component_files(vae, "vae").items()}
-    channels = checkpoints.read_config(folder / "unet" / "config.json").get("in_channels", 4)
+        places["vae"] = folder_of(address.vae, base)
+        if (places["vae"] / INDEX).is_file():  # another pipeline's; else a folder with nothing but a VAE
+            places["vae"] /= "vae"
+    paths = {INDEX: folder / INDEX}
+    for name, place in places.items():
+        stored = address.config is None or place != folder / name
+        files = _part_files(place, name, components[name][0], closed, stored)
+        paths |= {f"{name}/{file}": path for file, path in files.items()}
+        if not plain and name.startswith("tokenizer"):
+            checkpoints.require_companion(place, files, checkpoints.VOCABULARIES)
     if address.config is not None:
         paths["single"] = _safetensors(checkpoints.resolve(address.model, base), "the checkpoint")
     if address.lora is not None:
-        paths["lora"] = lora_file(address.lora, base)
+        paths["lora"] = _lora_file(address.lora, base)
     second = find_pipeline(PipelineAddress(address.refiner), base, folder_of) if address.refiner else None
-    hashed = checkpoints.HashedFiles.of(paths)
-    found = PipelineFiles(address, folder, pipeline, components, settings, channels, vae, hashed, checked, second)
+    found = PipelineFiles(address, folder, index, components, checkpoints.HashedFiles.of(paths), second)
     if second and not (
         second.is_refiner and second.is_xl and second.channels == 4 and found.is_xl and not found.is_refiner
     ):
         raise ModelError(
-            f"{second.folder} ({second.pipeline}) cannot refine what {folder} ({pipeline}) makes.",
+            f"{second.folder} ({second.pipeline}) cannot refine what {folder} ({found.pipeline}) makes.",
             where=address.model,
             remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
             "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
@@ -183,7 +207,13 @@ def find_pipeline(
     return found
 
 
-def lora_file(named: str, base: Path) -> Path:
+def is_plain(folder: Path) -> bool:
+    """Whether a folder holds a pipeline of a class that fairgate does not run itself."""
+    name = (checkpoints.read_small_config(folder / INDEX) or {}).get("_class_name")
+    return isinstance(name, str) and name.isidentifier() and name not in PIPELINES
+
+
+def _lora_file(named: str, base: Path) -> Path:
     """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
     path = checkpoints.judged_folder(named, base) if checkpoints.is_hub_id(named) else checkpoints.resolve(named, base)
     if path.is_dir():
@@ -202,9 +232,8 @@ def _safetensors(path: Path, what: str) -> Path:
     return path
 
 
-def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
-    path = folder / "model_index.json"
-    if not path.is_file():
+def _read_index(folder: Path, closed: Closed) -> dict[str, Any]:
+    if not (folder / INDEX).is_file():
         raise ModelError(
             "the folder holds no model_index.json.",
             where=str(folder),
@@ -212,10 +241,25 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
             or checkpoints.converted(folder, "diffusion")
             or "name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
         )
-    index = checkpoints.read_config(path)
-    pipeline = index.pop("_class_name", None)
+    return checkpoints.read_config(folder / INDEX, closed=closed)
+
+
+def _any_parts(index: Mapping[str, Any], path: Path) -> dict[str, tuple[str, str]]:
+    """Library and class of each part. Raises ModelError for a part that is code of the model's own."""
+    parts = {name: entry for name, entry in index.items() if isinstance(entry, list) and any(entry)}
+    for name, entry in parts.items():
+        named = len(entry) == 2 and entry[0] in _WEIGHTS and isinstance(entry[1], str) and entry[1].isidentifier()
+        if not named or not name.isidentifier():
+            raise _own_code(f"part '{name[:80]}'", entry, path)
+    return {name: (entry[0], entry[1]) for name, entry in parts.items()}
+
+
+def _known_parts(index: Mapping[str, Any], folder: Path) -> dict[str, tuple[str, str]]:
+    """The same, of a Stable Diffusion, without what is not run. Raises ModelError for another pipeline, for parts of
+    classes that are not known, and for parts that are missing."""
+    pipeline, path = index.get("_class_name"), folder / INDEX
     if not isinstance(pipeline, str):
-        raise own_code("the pipeline's class", pipeline, path)
+        raise _own_code("the pipeline's class", pipeline, path)
     if pipeline not in PIPELINES:
         raise ModelError(
             f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
@@ -224,35 +268,27 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
             or did_you_mean(pipeline, PIPELINES)
             or f"classes it runs: {', '.join(PIPELINES)}",
         )
-    parts = {name: value for name, value in index.items() if isinstance(value, list)}
-    settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
-    components = {name: _component_class(name, parts[name], path) for name in _KNOWN if any(parts.get(name) or ())}
+    parts = _any_parts({name: index[name] for name in _KNOWN if name in index}, path)
+    for name, (library, part) in parts.items():
+        known = _KNOWN[name][1]
+        if library != _KNOWN[name][0] or (part not in known if known else not part.endswith("Scheduler")):
+            raise ModelError(
+                f"part '{name}' is a {part[:80]} of {library}, which the hf: adapter does not run.",
+                where=str(path),
+                remedy=f"classes it runs: {', '.join(sorted(known)) or 'schedulers of diffusers'}",
+            )
     encoder, tokenizer = ("text_encoder_2", "tokenizer_2") if pipeline in XL else ("text_encoder", "tokenizer")
-    absent = [name for name in ("unet", "vae", "scheduler", encoder, tokenizer) if name not in components]
-    if absent or ("text_encoder" in components) != ("tokenizer" in components):
+    absent = [name for name in ("unet", "vae", "scheduler", encoder, tokenizer) if name not in parts]
+    if absent or ("text_encoder" in parts) != ("tokenizer" in parts):
         raise ModelError(
             f"the pipeline lacks {', '.join(absent) or 'a text encoder or its tokenizer'}.",
             where=str(path),
             remedy="save the whole pipeline again with save_pretrained",
         )
-    return pipeline, components, settings
+    return parts
 
 
-def _component_class(component: str, entry: Any, path: Path) -> str:
-    """The class of a component, by its entry in model_index.json. Raises ModelError for one that is not known."""
-    library, classes = _KNOWN[component]
-    if len(entry) != 2 or entry[0] != library or not isinstance(entry[1], str):
-        raise own_code(f"component '{component}'", entry, path)
-    if entry[1] not in classes and not (component == "scheduler" and entry[1].endswith("Scheduler") and not classes):
-        raise ModelError(
-            f"component '{component}' is a {entry[1][:80]}, which the hf: adapter does not run.",
-            where=str(path),
-            remedy=f"classes it runs: {', '.join(sorted(classes)) or 'schedulers of diffusers'}",
-        )
-    return entry[1]
-
-
-def own_code(what: str, named: Any, path: Path) -> ModelError:
+def _own_code(what: str, named: Any, path: Path) -> ModelError:
     """The error for a class that is none of a library's."""
     return ModelError(
         f"{what} is code of the model's own ({str(named)[:80]}), which fairgate does not run.",
@@ -262,45 +298,33 @@ def own_code(what: str, named: Any, path: Path) -> ModelError:
     )
 
 
-def _component_files(folder: Path, component: str, *, weights: bool = True) -> dict[str, Path]:
-    """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
-    if component.startswith("tokenizer"):
-        paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in checkpoints.TOKENIZER_FILES}
-        checkpoints.require_companion(folder, paths, checkpoints.VOCABULARIES)
-        for name in sorted({"tokenizer_config.json", "special_tokens_map.json"} & set(paths)):
-            checkpoints.read_config(paths[name])
-        return paths
-    if component == "scheduler":
-        checkpoints.read_config(folder / "scheduler_config.json")
-        return {"scheduler_config.json": folder / "scheduler_config.json"}
-    config = checkpoints.read_config(folder / "config.json")
-    checkpoints.refuse_other_weights(folder, config)
-    if component == "vae":
-        _require_factor(config, folder / "config.json")
-    paths = stored_weights(folder, _KNOWN[component][0]) if weights else {}
-    return {"config.json": folder / "config.json", **paths}
+def _part_files(folder: Path, name: str, library: str, closed: Closed, stored: bool) -> dict[str, Path]:
+    """A part's configs, tokenizer's files and, if they are `stored` there, weights, by the names under which its
+    library reads them. Raises ModelError for missing, pickled, truncated or untrusted ones."""
+    if not folder.is_dir():
+        raise ModelError("a part's folder is missing.", where=str(folder), remedy="save the whole pipeline again")
+    there = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    configs = {path.name for path in there if path.name.endswith(("config.json", "special_tokens_map.json"))}
+    for file in sorted(configs | ({"config.json"} if name in _NETWORKS else set())):
+        config = checkpoints.read_config(folder / file, closed=closed)
+        if file == "config.json":
+            checkpoints.refuse_other_weights(folder, config)
+    found = {path.name: path for path in there if path.suffix in _READ and not path.name.endswith(".index.json")}
+    if stored and (name in _NETWORKS or any(path.suffix in _STORED for path in there)):
+        found |= _stored_weights(folder, library)
+    return found
 
 
-def _require_factor(config: Mapping[str, Any], path: Path) -> None:
-    factor = config.get("scaling_factor", 1.0)
-    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
-        raise ModelError(
-            f"the VAE's scaling_factor is {str(factor)[:40]}, which is no positive number: no picture would be left.",
-            where=str(path),
-            remedy="set it to what the VAE was trained with (0.18215 for Stable Diffusion 1 and 2, 0.13025 for SDXL)",
-        )
-
-
-def stored_weights(folder: Path, library: str) -> dict[str, Path]:
-    """A network's weights by role: in shards, or else whole, or else the only variant (`model.fp16.safetensors`).
-    Raises ModelError for none, and for pickled, truncated or untrusted ones."""
-    whole = folder / WEIGHTS[library]
+def _stored_weights(folder: Path, library: str) -> dict[str, Path]:
+    """A network's weights by name: in shards, or else whole, or else the only variant (`model.fp16.safetensors`) under
+    the name of the whole. Raises ModelError for none, and for pickled, truncated or untrusted ones."""
+    whole = folder / _WEIGHTS[library]
     index = whole.with_name(f"{whole.name}.index.json")
     variants = [path for path in sorted(folder.glob(f"{whole.stem}.*.safetensors")) if "-of-" not in path.name]
     if index.is_file():
-        weights = {f"weights/{number}": shard for number, shard in enumerate(checkpoints.shards_of(index))}
+        weights = {shard.name: shard for shard in checkpoints.shards_of(index)}
     elif whole.is_file() or len(variants) == 1:
-        weights = {"weights": whole if whole.is_file() else variants[0]}
+        weights = {whole.name: whole if whole.is_file() else variants[0]}
     else:
         pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
         there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
@@ -313,4 +337,4 @@ def stored_weights(folder: Path, library: str) -> dict[str, Path]:
         )
     for path in weights.values():
         checkpoints.require_weights(path)
-    return weights | ({"index": index} if index.is_file() else {})
+    return weights | ({index.name: index} if index.is_file() else {})

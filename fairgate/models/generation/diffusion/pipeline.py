@@ -8,6 +8,7 @@ often for some groups than for others, which would bias the dataset; people revi
 from __future__ import annotations
 
 import inspect
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +18,13 @@ from typing import Any, Literal
 import diffusers
 import numpy as np
 import torch
-import transformers
 from diffusers.image_processor import VaeImageProcessor
 from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import diverged, find_device, read_config
-from fairgate.models.generation.diffusion.components import Placement, load_component, load_tokenizer
+from fairgate.models.checkpoints import diverged, find_device
+from fairgate.models.generation.diffusion.components import Placement, load_component
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.lora import merge_lora
 from fairgate.models.generation.diffusion.schedule import class_of, make_scheduler, running_diffusers
@@ -76,17 +76,17 @@ class StableDiffusion:
 
     def __init__(self, found: PipelineFiles, uri: str, device: str, base: StableDiffusion | None = None) -> None:
         where = find_device(device)
-        self.uri, self.where, self.files = uri, str(found.folder), found.files
-        self.fingerprint = found.fingerprint
-        self.pipeline, self.is_xl = found.pipeline, found.is_xl
+        self.uri, self.where, self.files = uri, str(found.folder), found
+        self.fingerprint, self.is_xl = found.fingerprint, found.is_xl
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
         self.placement: Placement = base.placement if base is not None else Placement(self.device, current_offload())
         self.spent: Counter[str] = Counter() if base is None else base.spent
-        path = found.folder / "scheduler" / "scheduler_config.json"
-        self._own_scheduler = partial(make_scheduler, found.components["scheduler"], read_config(path), str(path))
+        role = "scheduler/scheduler_config.json"
+        place = f"{found.folder}/{role}"
+        self._own_scheduler = partial(make_scheduler, found.components["scheduler"][1], found.config(role), place)
         # of the index, which anybody may have written, no more than these
-        self._settings = {name: bool(found.settings[name]) for name in _SWITCHES if name in found.settings}
+        self._settings = {name: bool(found.index[name]) for name in _SWITCHES if name in found.index}
         self._embed = lru_cache(_REMEMBERED)(self._embedded)
         self._load(found, base)
         found.files.require_unchanged()
@@ -97,24 +97,23 @@ class StableDiffusion:
         """Load the parts; `base` is the model that this one refines, whose VAE and equal text encoder it shares."""
         if found.is_in_file("unet"):
             require_whole(found, self._own_scheduler())
-        classes = found.components
-        names = [name for name in ("text_encoder", "text_encoder_2") if name in classes]
-        shared = {name: base._encoders[name] for name in names if base is not None and base.has_same(name, found)}
-        own = {
-            name: load_component(getattr(transformers, classes[name]), found, name).float()
+        names = [name for name in ("text_encoder", "text_encoder_2") if name in found.components]
+        shared = {
+            name: base._encoders[name]
             for name in names
-            if name not in shared
+            if base is not None and base.files.of_part(name) == found.of_part(name)
         }
+        own = {name: load_component(found, name, torch_dtype=torch.float32) for name in names if name not in shared}
         self._encoders: dict[str, Any] = {name: shared.get(name) or own[name] for name in names}
         self._tokenizers: dict[str, Any] = {}
         for name, encoder in self._encoders.items():
-            tokenizer = load_tokenizer(found, name.replace("text_encoder", "tokenizer"))
+            tokenizer = load_component(found, name.replace("text_encoder", "tokenizer"))
             # some tokenizers name no limit
             tokenizer.model_max_length = min(tokenizer.model_max_length, encoder.config.max_position_embeddings)
             self._tokenizers[name.replace("text_encoder", "tokenizer")] = tokenizer
-        self.unet = _unet_or_vae(found, "unet", self.dtype)
+        self.unet = load_component(found, "unet", torch_dtype=self.dtype)
         sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
-        self.vae: Any = _unet_or_vae(found, "vae", torch.float32) if base is None else base.vae
+        self.vae: Any = load_component(found, "vae", torch_dtype=torch.float32) if base is None else base.vae
         if "lora" in found.files.paths:
             merge_lora(self.pipeline_for("Img2Img"), found)
         self._encoders |= {name: self.placement.place(encoder) for name, encoder in own.items()}
@@ -139,14 +138,6 @@ class StableDiffusion:
             )
         self.vae.enable_tiling()
         self.vae.tile_sample_min_size, self.vae.tile_latent_min_size = side, side // self.vae_factor
-
-    def has_same(self, encoder: str, found: PipelineFiles) -> bool:
-        """Whether a text encoder of this model and another pipeline's have the very same files."""
-        ours, theirs = (
-            {role: sha256 for role, sha256 in hashes.items() if role.startswith(f"{encoder}/")}
-            for hashes in (self.files.hashes, found.files.hashes)
-        )
-        return ours == theirs
 
     @property
     def latent_channels(self) -> int:
@@ -293,27 +284,23 @@ def too_long(prompt: str, tokens: int, limit: int, where: str) -> ModelError:
     )
 
 
-def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype) -> Any:
-    """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
-    model_class = getattr(diffusers, found.components[name])
-    return load_component(model_class, found, name, low_cpu_mem_usage=True, torch_dtype=dtype)
-
-
 def _require_plain(model: StableDiffusion) -> None:
     """Raises ModelError for parts that do not fit together, and for a UNet with inputs that these pipelines lack."""
     config, latents = model.unet.config, model.latent_channels
     odd = [name for name in ("time_cond_proj_dim", "encoder_hid_dim_type", "class_embed_type") if config.get(name)]
     if config.get("addition_embed_type") != ("text_time" if model.is_xl else None):
         odd.append("addition_embed_type")
-    if model.is_xl and not isinstance(model.text_encoders[-1], transformers.CLIPTextModelWithProjection):
-        odd.append("text_encoder_2 is no CLIPTextModelWithProjection")
     if config.cross_attention_dim != sum(encoder.config.hidden_size for encoder in model.text_encoders):
         odd.append("cross_attention_dim")
     if config.out_channels != latents or config.in_channels not in {latents, 2 * latents, 2 * latents + 1}:
         odd.append("in_channels or out_channels")
+    factor = model.vae.config.scaling_factor
+    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        odd.append(f"scaling_factor: {factor}")
     if odd:
         raise ModelError(
-            f"the UNet's config does not fit a {model.pipeline} with these text encoders and VAE ({', '.join(odd)}).",
-            where=f"{model.where}/unet/config.json",
+            f"the configs of the UNet and the VAE do not fit a {model.files.pipeline} with these text encoders "
+            f"({', '.join(odd)}).",
+            where=model.where,
             remedy="use the pipeline that the UNet was trained for",
         )

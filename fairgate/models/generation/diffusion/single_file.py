@@ -64,13 +64,11 @@ def require_whole(found: PipelineFiles, scheduler: Any) -> None:
 
 
 def _converted(found: PipelineFiles, name: str, state: Mapping[str, torch.Tensor], **options: Any) -> Any:
-    library, where = "diffusers" if name in ("unet", "vae") else "transformers", str(found.files.paths["single"])
-    configs = {role: role for role in found.files.paths if role.endswith(".json")}
-    with quiet(), found.files.closed(configs) as shown, naming(where, f"be loaded as the folder's {name}"):
+    where = str(found.files.paths["single"])
+    with quiet(), found.closed() as shown, naming(where, f"be loaded as the folder's {name}"):
         try:
             return load_single_file_sub_model(
-                library,
-                found.components[name],
+                *found.components[name],
                 name,
                 dict(state),
                 diffusers.pipelines,

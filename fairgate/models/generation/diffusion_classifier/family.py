@@ -31,9 +31,16 @@ from fairgate.models.contract import (
 )
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
-from fairgate.models.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
-from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how, tokenizers_digest
-from fairgate.models.generation.painting_models import PlainPaintingModel, is_plain_pipeline, open_plain_pipeline
+from fairgate.models.generation.diffusion.files import (
+    EDIT,
+    PipelineAddress,
+    PipelineFiles,
+    find_pipeline,
+    is_plain,
+    lora_scale,
+)
+from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how
+from fairgate.models.generation.painting_models import PlainPaintingModel, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 from fairgate.models.made_pictures import GeneratedPictures
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
@@ -73,8 +80,8 @@ class DiffusionFamily(FolderFamily):
                 "diffusion:FILE?config=FOLDER; load another pipeline by PIPELINE.from_single_file(FILE, config=FOLDER) "
                 "and save it by save_pretrained",
             )
-        if is_plain_pipeline(folder := judged_folder(options.get("config", named), request.base)):
-            return open_plain_pipeline(folder, options, request)
+        if is_plain(judged_folder(options.get("config", named), request.base)):
+            return open_plain_pipeline(named, options, request)
         settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
         vae, lora, config = map(options.get, ("vae", "lora", "config"))
@@ -103,10 +110,10 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         self.settings, self._found = settings, found
         self.fingerprint = digest({"files": found.fingerprint, **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
-        self.tokenizer = tokenizers_digest(found)
+        self.tokenizer = found.tokenizer
         with naming(request.uri, "be read"):
             self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
-        if found.checked:
+        if any(found.index.get("safety_checker") or ()):
             self.note = "the pipeline's safety checker is not run: pictures are judged as painted"
         self._errors: DenoisingErrors | None = None
 

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import TOKENIZER_FILES, option_number, read_config
+from fairgate.models.checkpoints import option_number
 from fairgate.models.generation.diffusion.files import PipelineFiles
-from fairgate.models.input_digests import tokenizer_digest
 
 SAMPLES = 100
 """Noise levels by default: the most that Li et al. and paper 2 take."""
@@ -62,14 +60,8 @@ _NOISING = {
 
 def shown_how(files: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The options, and what the hashed configs decide: how the UNet sees a picture, and how its answer is read."""
-    unet, vae, noising = (
-        read_config(path)
-        for path in (
-            files.folder / "unet" / "config.json",
-            files.vae / "config.json",
-            files.folder / "scheduler" / "scheduler_config.json",
-        )
-    )
+    roles = ("unet/config.json", "vae/config.json", "scheduler/scheduler_config.json")
+    unet, vae, noising = map(files.config, roles)
     factor = 2 ** (len(vae.get("block_out_channels", (64,))) - 1)
     side = unet.get("sample_size") or 0
     return {
@@ -81,10 +73,3 @@ def shown_how(files: PipelineFiles, settings: Mapping[str, Any]) -> dict[str, An
         "moments": [vae.get("latents_mean"), vae.get("latents_std")] if files.is_xl else None,
         "noising": {name: noising.get(name, default) for name, default in _NOISING.items()},
     }
-
-
-def tokenizers_digest(found: PipelineFiles) -> str:
-    """Of the pipeline's one or two tokenizers."""
-    names = sorted(name for name in found.components if name.startswith("tokenizer"))
-    files = {name: [path for path in (found.folder / name).glob("*") if path.name in TOKENIZER_FILES] for name in names}
-    return digest({name: tokenizer_digest(sorted(paths)) for name, paths in files.items()})
