@@ -29,8 +29,8 @@ from fairgate.ground.errors import ScoresError, did_you_mean, listed
 from fairgate.ground.number_format import share_words
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES, Capability, Detections, Floats, Request, Rows
 from fairgate.models.json_table import ID
-from fairgate.models.score_table import named_images, places_of_images, read_boxes
-from fairgate.models.table_files import Precomputed, opened_table, quoted, table_digest, table_file
+from fairgate.models.score_table import ScoreTable, named_images, names_in, places_of_images
+from fairgate.models.table_files import ROWS_PER_IMAGE, Precomputed, opened_table, quoted, table_digest, table_file
 
 _MOST_PROMPTS = 100
 _LONGEST = 20_000
@@ -155,7 +155,7 @@ class PrecomputedBoxes(Precomputed, scheme="detections"):
     preparation: ClassVar[str] = "detections/1"
 
     path: Path
-    label: NDArray[np.object_] = field(repr=False)
+    label: TextColumn = field(repr=False)
     row: Rows = field(repr=False)
     score: Floats = field(repr=False)
     corners: Floats = field(repr=False)
@@ -164,8 +164,24 @@ class PrecomputedBoxes(Precomputed, scheme="detections"):
     def read(cls, request: Request) -> Self:
         """Open a table. Raises ScoresError: unreadable, images missing or foreign, boxes that are none."""
         path, _ = table_file(request)
-        fingerprint = table_digest(path, {}, boxes=1)
-        table, labels, rows = read_boxes(path, request.source.index, MOST_BOXES)
+        index = request.source.index
+        with opened_table(path, len(index.set_id), MOST_BOXES * ROWS_PER_IMAGE) as arrow:
+            if absent := [name for name in ("label", "score") if name not in arrow.column_names]:
+                raise ScoresError(
+                    f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score"
+                )
+            keys, found, keyed_by = named_images(arrow, index)
+            rows = places_of_images(keys, found, keyed_by)
+            columns = tuple(name for name in arrow.column_names if name not in (*keyed_by, "label"))
+            given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
+            boxes = np.flatnonzero(given["score"])
+            if (odd := np.flatnonzero(~given["score"] & np.any(list(given.values()), axis=0))).size:
+                raise ScoresError(
+                    f"{odd.size} boxes have no score, such as those of {quoted(found[odd])}.",
+                    remedy="leave the whole row empty where nothing was found, but for the image",
+                )
+            label = names_in(arrow.column("label"), "label").take(boxes)
+            table = ScoreTable(path, columns, found.take(boxes), boxes, arrow)
         score = table.column("score", (0, 1))
         corners = np.stack([table.column(name, None) for name in CORNERS], axis=1).reshape(-1, 4)
         wrong = np.flatnonzero((corners[:, 2] <= corners[:, 0]) | (corners[:, 3] <= corners[:, 1]))
@@ -175,13 +191,13 @@ class PrecomputedBoxes(Precomputed, scheme="detections"):
                 where=str(path),
                 remedy="write `right` above `left` and `bottom` above `top`, in pixels from the upper left corner",
             )
-        return cls(request.uri, fingerprint, path, np.array(labels, dtype=object), rows, score, corners)
+        return cls(request.uri, table_digest(path, {}, boxes=1), path, label, rows[boxes], score, corners)
 
     def detect(self, what: str) -> Detections:
         """The best boxes of a label. Raises ScoresError for one that no box has."""
         named = self.label == what
         if not named.any():
-            labels = sorted(set(self.label.tolist()))
+            labels = sorted(self.label.distinct())
             raise ScoresError(
                 f"no box of the table has the label '{what}'.",
                 where=str(self.path),

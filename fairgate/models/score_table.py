@@ -20,14 +20,12 @@ from fairgate.models.table_files import (
     KEYS,
     LONGEST_NAME,
     PATH_COLUMNS,
-    ROWS_PER_IMAGE,
     is_number,
     odd_column,
     opened_table,
     quoted,
 )
 
-MAX_TEXTS = 20_000
 LARGEST = 1e100
 """Sums of squares of larger numbers overflow, and an effect among them seems to be none."""
 
@@ -155,53 +153,22 @@ def read_table(
     return table
 
 
-def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
-    """Open a table with a row per text, in the column `text`: the texts, and the other columns in their
-    order. Raises ScoresError."""
-    with opened_table(path, MAX_TEXTS) as arrow:
-        if "text" not in arrow.column_names:
-            raise ScoresError("no column holds the texts.", remedy="add the column `text`")
-        found = _texts(arrow.column("text"), "text")
-        if doubled := found.repeated():
-            raise ScoresError(
-                f"texts are more than once in the table: {quoted(doubled)}.", remedy="keep one row a text"
-            )
-        columns = tuple(name for name in arrow.column_names if name != "text")
-        return found.tolist(), ScoreTable(path, columns, found, np.arange(len(found)), arrow)
-
-
-def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, list[str], Rows]:
-    """Open a table with a row per box, in the columns `label` and `score` and others, and at least one
-    an image: one whose `score` is empty says that nothing was found there.
-
-    Of every box: its numbers, its label, and the image's row. Raises ScoresError.
-    """
-    with opened_table(path, len(index.set_id), most * ROWS_PER_IMAGE) as arrow:
-        names: list[str] = arrow.column_names
-        if absent := [name for name in ("label", "score") if name not in names]:
-            raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
-        keys, found, keyed_by = named_images(arrow, index)
-        places = places_of_images(keys, found, keyed_by)
-        columns = tuple(name for name in names if name not in (*keyed_by, "label"))
-        given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
-        boxes = np.flatnonzero(given["score"])
-        if (odd := np.flatnonzero(~given["score"] & np.any(list(given.values()), axis=0))).size:
-            problem = f"{odd.size} boxes have no score, such as those of {quoted(found[odd])}."
-            raise ScoresError(problem, remedy="leave the whole row empty where nothing was found, but for the image")
-        labels = _texts(arrow.column("label"), "label")
-        return ScoreTable(path, columns, found.take(boxes), boxes, arrow), labels[boxes].tolist(), places[boxes]
-
-
 def _matched(path: Path, arrow: Any, index: ImageIndex, whole: bool) -> ScoreTable:
     keys, found, keyed_by = named_images(arrow, index)
-    repeats = np.broadcast_to(0.0, len(keys))
-    if found is not keys and (doubled := found.repeated()):
-        again = _again(arrow, np.flatnonzero(TextColumn.of(doubled).rows_of(found) >= 0))
-        images = keys.rows_of(found.take(again))
-        repeats = np.bincount(images[images >= 0], minlength=len(keys)).astype(np.float64)
-        distinct = np.delete(np.arange(len(found)), again)
-        arrow, found = arrow.take(distinct), found.take(distinct)
-    rows = _rows_of(keys, found, keyed_by, whole)
+    rows, repeats = np.arange(len(keys)), np.broadcast_to(0.0, len(keys))
+    if found is not keys:  # row by row otherwise
+        if doubled := found.repeated():
+            again = _again(arrow, np.flatnonzero(TextColumn.of(doubled).rows_of(found) >= 0))
+            images = keys.rows_of(found.take(again))
+            repeats = np.bincount(images[images >= 0], minlength=len(keys)).astype(np.float64)
+            distinct = np.delete(np.arange(len(found)), again)
+            arrow, found = arrow.take(distinct), found.take(distinct)
+        places = places_of_images(keys, found, keyed_by, whole)
+        if doubled and (doubled := found.repeated()):
+            problem = f"images are more than once in the table, by {_by(keyed_by)}: {quoted(doubled)}."
+            raise ScoresError(problem, remedy="keep one row an image")
+        rows = np.full(len(keys), -1)
+        rows[places] = np.arange(len(places))
     arrow = arrow.select([name for name in arrow.column_names if name not in keyed_by])
     return ScoreTable(path, tuple(arrow.column_names), keys, rows, arrow, repeats)
 
@@ -230,7 +197,7 @@ def named_images(arrow: Any, index: ImageIndex) -> tuple[TextColumn, TextColumn,
     paths = TextColumn.of(index.path)
     if len(keyed_by) == 1 and keyed_by != [ID] and paths.is_row_by_row(arrow.column(keyed_by[0])):
         return paths, paths, keyed_by
-    cells = [_texts(arrow.column(name), name) for name in keyed_by]
+    cells = [names_in(arrow.column(name), name) for name in keyed_by]
     if len(cells) == 1 and (nameless := np.flatnonzero(cells[0].sizes() == 0)).size:
         problem = f"column '{keyed_by[0]}' names no image in {nameless.size:,} of {len(cells[0]):,} rows, first in row "
         problem += f"{1 + nameless[0]:,}."
@@ -269,7 +236,7 @@ def _known_end(path: str, known: set[str], deepest: int) -> str:
     return next((end for at in range(len(parts)) if (end := "/".join(parts[at:])) in known), path)
 
 
-def _texts(column: Any, name: str) -> TextColumn:
+def names_in(column: Any, name: str) -> TextColumn:
     """A column that names images. Raises ScoresError for other kinds and giants."""
     if is_number(column.type):  # image 17 of a table without leading zeros
         return TextColumn.of(["" if value is None else str(value) for value in column.to_pylist()])
@@ -283,7 +250,7 @@ def _texts(column: Any, name: str) -> TextColumn:
 def places_of_images(keys: TextColumn, found: TextColumn, keyed_by: list[str], whole: bool = True) -> Rows:
     """The dataset's row of the image of each of the table's rows, which name `found`. Raises ScoresError for names that
     the dataset lacks, and, unless images may have no row, for images without one; and if images share a name."""
-    by = " and ".join(f"`{name}`" for name in keyed_by)
+    by = _by(keyed_by)
     if doubled := keys.repeated():
         problem = f"the table matches by {by}, and images of the dataset share one: {quoted(doubled)}."
         raise ScoresError(problem, remedy="match by `set_id` and `member`")
@@ -302,6 +269,10 @@ def places_of_images(keys: TextColumn, found: TextColumn, keyed_by: list[str], w
     return rows
 
 
+def _by(columns: list[str]) -> str:
+    return " and ".join(f"`{name}`" for name in columns)
+
+
 def _same_file_names(foreign: list[str], keys: list[str]) -> str:
     """What else helps if only the folders of the paths differ; nothing if they do not, or two images share a name."""
     names = [key.rpartition("/")[2] for key in keys]
@@ -313,21 +284,6 @@ def _same_file_names(foreign: list[str], keys: list[str]) -> str:
         f"; or, since the file names are the same, import the labels again with {quoted([end])} in the column of "
         "files, `--version v2` and, for pictures, their folder as `--images`: then the ends of the paths match"
     )
-
-
-def _rows_of(keys: TextColumn, found: TextColumn, keyed_by: list[str], whole: bool) -> Rows:
-    """Row of the table for each image, -1 where it has none. Raises ScoresError as `places_of_images`, and for an image
-    with several rows."""
-    if found is keys:  # row by row
-        return np.arange(len(keys))
-    places = places_of_images(keys, found, keyed_by, whole)
-    if doubled := found.repeated():
-        by = " and ".join(f"`{name}`" for name in keyed_by)
-        problem = f"images are more than once in the table, by {by}: {quoted(doubled)}."
-        raise ScoresError(problem, remedy="keep one row an image")
-    rows = np.full(len(keys), -1, dtype=np.int64)
-    rows[places] = np.arange(len(places))
-    return rows
 
 
 _NAMED_ALIKE = "write rows of exactly the dataset's images, named as it names them (such as {})"

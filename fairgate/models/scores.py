@@ -27,14 +27,15 @@ from fairgate.ground.number_format import share_words
 from fairgate.models.checkpoints import option_number, read_options, require_file, resolve, split_options
 from fairgate.models.contract import Capability, Floats, Predicted, Request, log_softmax
 from fairgate.models.distinct import equal_columns
-from fairgate.models.score_table import ScoreTable, read_table, read_texts
-from fairgate.models.table_files import Precomputed, table_digest, table_file
+from fairgate.models.score_table import ScoreTable, names_in, read_table
+from fairgate.models.table_files import Precomputed, opened_table, quoted, table_digest, table_file
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 CONFIDENCE = "_confidence"
 Values = Literal["cosine", "logit", "probability", "frequency"]
 _SHARES = ("probability", "frequency")
 _KINDS = (".parquet", ".csv")
+_MOST_TEXTS = 20_000
 
 
 def _declared_values(options: Mapping[str, str], uri: str) -> Values:
@@ -239,7 +240,15 @@ class PrecomputedEmbeddings(Precomputed, scheme="embeddings", named="FOLDER"):
         files = {name: _file(folder, name) for name in ("images", "texts")}
         fingerprint = digest({name: sha256_file(path) for name, path in files.items()} | {"logit_scale": scale})
         images = read_table(files["images"], request.source.index)
-        texts, table = read_texts(files["texts"])
+        with opened_table(files["texts"], _MOST_TEXTS) as arrow:
+            if "text" not in arrow.column_names:
+                raise ScoresError("no column holds the texts.", remedy="add the column `text`")
+            texts = names_in(arrow.column("text"), "text")
+            if doubled := texts.repeated():
+                problem = f"texts are more than once in the table: {quoted(doubled)}."
+                raise ScoresError(problem, remedy="keep one row a text")
+            columns = tuple(name for name in arrow.column_names if name != "text")
+            table = ScoreTable(files["texts"], columns, texts, np.arange(len(texts)), arrow)
         if set(table.prompts) != set(images.prompts) or not images.prompts:
             odd = [f"'{name}'" for name in sorted(set(table.prompts) ^ set(images.prompts))]
             raise ScoresError(

@@ -253,20 +253,15 @@ def _require_plain_names(names: Sequence[str]) -> None:
     if len(names) > MAX_COLUMNS:
         problem = f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read."
         raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
-    if doubled := doubled_names(names):
-        raise ScoresError(f"column '{doubled[0]}' is twice in the table.", remedy="keep one of the two")
+    if len(set(names)) < len(names):  # a fifth of the time of counting
+        doubled = next(name for name, count in Counter(names).items() if count > 1)
+        raise ScoresError(f"column '{doubled}' is twice in the table.", remedy="keep one of the two")
 
 
 def is_number(kind: Any) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
-
-
-def doubled_names(names: Sequence[str]) -> list[str]:
-    if len(set(names)) == len(names):  # a fifth of the time of counting
-        return []
-    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def quoted(names: Iterable[Any]) -> str:
