@@ -184,12 +184,6 @@ def _renamed(arrow: Any, columns: Mapping[str, str]) -> Any:
                 f"the table has no column '{given}', which `{name}` is to be read from.",
                 remedy=did_you_mean(given, names) or f"its columns: {quoted(names)}",
             )
-    ids = {*KEYS, *PATH_COLUMNS, ID} - columns.keys()
-    shared = [name for name, given in columns.items() if given in ids and name not in (ID, *KEYS, *PATH_COLUMNS)]
-    if shared and ID not in columns:
-        given = columns[shared[0]]
-        problem = f"column '{given}' says which image a row belongs to, and is to be read as `{shared[0]}` too."
-        raise ScoresError(problem, remedy=f"name another column after {shared[0]}=, or the images' with ?id=COLUMN")
     taken = {*columns, *columns.values(), *((*KEYS, *PATH_COLUMNS) if ID in columns else ())}
     kept = [name for name in names if name not in taken]
     return arrow.select([*kept, *columns.values()]).rename_columns([*kept, *columns]) if columns else arrow

@@ -266,7 +266,7 @@ def test_a_column_of_objects_is_told_with_its_keys_and_is_not_called_missing(
 @pytest.mark.parametrize("name", ["answer", "target"])
 def test_the_column_that_names_images_is_read_as_nothing_else(name: str, tmp_path: Path, pictures: Pictures) -> None:
     lines(tmp_path / "s.jsonl", [{"id": image, "answer": "yes"} for image in NAMES])
-    with pytest.raises(ScoresError, match=f"says which image a row belongs to, and is to be read as `{name}` too"):
+    with pytest.raises(ScoresError, match="no column says which image a row belongs to"):
         opened(f"answers:s.jsonl?{name}=id", pictures, tmp_path).answer(["Who?"] * 10, 9)
 
 

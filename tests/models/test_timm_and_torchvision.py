@@ -148,26 +148,28 @@ def test_another_architecture_than_the_weights_is_refused(vit: Path, pictures: P
         opened("timm:vit", pictures, vit).predict("job")
 
 
-def test_every_architecture_of_torchvision_takes_pictures_as_its_weights_do_or_asks_which() -> None:
+def test_every_architecture_of_torchvision_takes_pictures_as_its_weights_do_or_asks_which(tmp_path: Path) -> None:
     from torchvision import models
 
-    from fairgate.models.classifiers.torchvision_classifier import _pictures
+    from fairgate.models.classifiers.torchvision_classifier import _pictures_of
 
+    save_file({}, tmp_path / "net.safetensors")
+    files = HashedFiles.of({"weights": tmp_path / "net.safetensors"})
     asked = []
     for name in models.list_models(module=models):
         for weights in models.get_model_weights(name):
-            own, found = weights.transforms(), _pictures(name, {"weights": weights.name}, "torchvision:x")
+            own, found = weights.transforms(), _pictures_of(files, name, {"weights": weights.name}, "torchvision:x")
             assert found == {
                 **{"crop_size": own.crop_size[0], "resize_size": own.resize_size[0]},
                 **{"interpolation": own.interpolation.value, "antialias": own.antialias},
                 **{"mean": list(own.mean), "std": list(own.std)},
             }
         with contextlib.suppress(ModelError):
-            _pictures(name, {}, "torchvision:x")
+            _pictures_of(files, name, {}, "torchvision:x")
             continue
         asked.append(name)
     with pytest.raises(ModelError, match="&weights=IMAGENET1K_V2"):
-        _pictures("resnet50", {}, "torchvision:x")
+        _pictures_of(files, "resnet50", {}, "torchvision:x")
     assert {"resnet50", "vit_b_16"} <= set(asked)
     assert not {"resnet18", "swin_t", "efficientnet_b3"} & set(asked)
 

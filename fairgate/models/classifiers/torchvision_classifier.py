@@ -68,9 +68,7 @@ class TorchvisionClassifiers:
         given = {name: options[name] for name in _PICTURES if name in options}
         code = {"adapter": "torchvision", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
         decided_by = {**code, "files": files.fingerprint(), "architecture": architecture, "given": given}
-        pictures = remembered(
-            request.cache, decided_by, lambda: _pictures_of(files, path, architecture, given, request.uri)
-        )
+        pictures = remembered(request.cache, decided_by, lambda: _pictures_of(files, architecture, given, request.uri))
         key, head = options.get("key"), options.get("head")
         named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
         named |= {"head": head} if head else {}
@@ -85,16 +83,6 @@ class TorchvisionClassifiers:
             request,
             keyed_note(key),
         )
-
-
-def _pictures_of(
-    files: checkpoints.HashedFiles, path: Path, architecture: str, given: Mapping[str, str], uri: str
-) -> dict[str, Any]:
-    """How pictures are prepared, by the URI, the checkpoint's own arguments, or the published weights."""
-    _require_architecture(architecture, uri)
-    trained = {} if given else _of_training(path, architecture)
-    files.require_unchanged()
-    return _pictures(architecture, {**trained, **given}, uri)
 
 
 def _of_training(path: Path, architecture: str) -> dict[str, str]:
@@ -115,26 +103,26 @@ def _of_training(path: Path, architecture: str) -> dict[str, str]:
     return {option: str(args[name]) for option, name in ways.items() if args.get(name) is not None}
 
 
-def _require_architecture(name: str, uri: str) -> None:
-    from torchvision import models
-
-    known = models.list_models(module=models)
-    if name not in known:
-        raise ModelError(
-            f"torchvision has no classifier '{name[:80]}'.",
-            where=uri,
-            remedy=did_you_mean(name, known) or "`torchvision.models.list_models()` lists what it has",
-        )
-
-
 _PICTURES = ("weights", "resize", "crop", "interpolation")
 
 
-def _pictures(architecture: str, options: Mapping[str, str], uri: str) -> dict[str, Any]:
-    """How pictures are prepared: as all published weights of the architecture are, or as those that the URI names, but
-    for what its other options give. Raises ModelError for what is open."""
+def _pictures_of(
+    files: checkpoints.HashedFiles, architecture: str, options: Mapping[str, str], uri: str
+) -> dict[str, Any]:
+    """How pictures are prepared: as all published weights of the architecture are, or those that the URI names, but for
+    what its other options give; without options, for what the file says of its training. Raises ModelError for what is
+    open."""
     from torchvision import models
 
+    known = models.list_models(module=models)
+    if architecture not in known:
+        raise ModelError(
+            f"torchvision has no classifier '{architecture[:80]}'.",
+            where=uri,
+            remedy=did_you_mean(architecture, known) or "`torchvision.models.list_models()` lists what it has",
+        )
+    options = options or _of_training(files.paths["weights"], architecture)
+    files.require_unchanged()
     published = {weights.name: weights.transforms() for weights in models.get_model_weights(architecture)}
     names = list(published)
     if (named := options.get("weights")) is not None:

@@ -42,10 +42,8 @@ class DetectorEngine:
     def boxes(self, pictures: Sequence[Image], what: str) -> list[BoxRow]:
         """What was found in each picture, in its own pixels. Raises ModelError for a `what` that it does not know."""
         wanted = None if self._reads_text else class_number(class_names(self._config, self.where), what, self.where)
-        found: list[BoxRow] = [np.zeros((MOST_BOXES, 5), dtype=np.float32) for _ in pictures]
-        for place, one in self.answers(pictures, what):
-            _fill(found[place], one, wanted)
-        return found
+        rows = {place: _best(found, wanted) for place, found in self.answers(pictures, what)}
+        return [rows[place] for place in range(len(pictures))]
 
     def answers(
         self, pictures: Sequence[Image], what: str, box: float = LOWEST_SCORE, word: float = LOWEST_SCORE
@@ -121,11 +119,13 @@ def _answered(outputs: Any, said: Mapping[str, torch.Tensor]) -> bool:
     return bool(torch.isfinite(logits).all() and torch.isfinite(outputs.pred_boxes).all())
 
 
-def _fill(row: BoxRow, found: Mapping[str, Any], wanted: int | None) -> None:
-    """Write the best boxes into a row: of the wanted class, or, of a text, all."""
+def _best(found: Mapping[str, Any], wanted: int | None) -> BoxRow:
+    """The best boxes of a picture: of the wanted class, or, of a text, of all."""
     scores, corners = (found[name].float().cpu().numpy() for name in ("scores", "boxes"))
     if wanted is not None:
         of_class = found["labels"].cpu().numpy() == wanted
         scores, corners = scores[of_class], corners[of_class]
     best = np.argsort(-scores, kind="stable")[:MOST_BOXES]
+    row = np.zeros((MOST_BOXES, 5), dtype=np.float32)
     row[: len(best), :4], row[: len(best), 4] = corners[best], scores[best]
+    return row
