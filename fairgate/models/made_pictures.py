@@ -1,5 +1,5 @@
 """Sources whose pictures are made as they are read: views of a source's pictures, and pictures that a model makes of
-prompts, cached one by one. No torch.
+prompts or edits, cached one by one. No torch.
 
 A view leaves what a picture shows as it is: a crop of 95% to 100% of each side, anywhere in the picture, brought back
 to its size by one of four filters, and mirrored half of the time. Colours and light stay as they are.
@@ -8,7 +8,7 @@ to its size by one of four filters, and mirrored half of the time. Colours and l
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from fairgate.ground.hashing import digest, sha256_bytes
 from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 from fairgate.models.cache import EmbeddingCache
-from fairgate.models.contract import Generating, ImageSource, Progress
+from fairgate.models.contract import Editing, Generating, ImageSource, Progress
 from fairgate.models.decoding import SourceLike, decode_rgb
 from fairgate.models.shards import shard_of
 
@@ -96,44 +96,108 @@ def generation_seed(set_id: str, member: str, seed: int) -> int:
     return int(stream(seed, "generation", set_id, member).integers(2**63))
 
 
+def editing_seed(set_id: str, member: str, seed: int) -> int:
+    """What seeds the generator of an edit: the VAE's draw, then the noise, then whatever the scheduler draws."""
+    return int(stream(seed, "image editing", set_id, member).integers(2**63))
+
+
 class PictureMaker(Protocol):
     """A loaded model that makes pictures, `rows` in a batch."""
 
     rows: int
 
-    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Image.Image]:
-        """A picture of each prompt and seed."""
+    def __call__(self, given: Any, seeds: Sequence[int], how: Any, /) -> Sequence[Image.Image]:
+        """A picture of each prompt, or of each picture, and seed."""
         ...
 
 
-class CachedPictures(SourceLike):
-    """A base of sources whose pictures are made as they are read, and cached as PNG."""
+class MadePictures(SourceLike):
+    """A base of sources of pictures that a model makes of a source's rows: PNG, in its order and under its names.
 
-    _cache: EmbeddingCache | None
+    They are made as they are read, and cached one by one: reading can be interrupted at any time. `loaded` is called
+    when a picture is not in the cache.
+    """
+
+    def __init__(
+        self,
+        source: ImageSource,
+        how: Editing | Generating,
+        seed_of: Callable[[str, str, int], int],
+        loaded: Callable[[], PictureMaker],
+        cache: EmbeddingCache | None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.how, self._loaded, self._cache, self._progress = how, loaded, cache, progress
+        names = zip(source.index.set_id.tolist(), source.index.member.tolist(), strict=True)
+        self.seeds = [seed_of(str(set_id), str(member), how.seed) for set_id, member in names]
+
+    @abstractmethod
+    def _given(self, batch_size: int) -> Iterator[tuple[NDArray[Any], Sequence[Any]]]:
+        """Row numbers, `batch_size` at most, and what their pictures are made of."""
 
     @abstractmethod
     def _name(self, row: int) -> str:
         """A picture's name in the cache."""
 
+    def _shown(self, given: Any, _row: int) -> Any:
+        """What the model is shown of it."""
+        return given
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """Row numbers and PNG bytes, `batch_size` at most."""
+        for rows, given in self._given(batch_size):
+            known = {int(row): data for row in rows if (data := self._read(int(row))) is not None}
+            todo = [(int(row), each) for row, each in zip(rows, given, strict=True) if int(row) not in known]
+            maker = self._loaded() if todo else None
+            while maker and todo:
+                batch, todo = todo[: maker.rows], todo[maker.rows :]
+                shown = [self._shown(each, row) for row, each in batch]
+                made = maker(shown, [self.seeds[row] for row, _ in batch], self.how)
+                for (row, _), picture in zip(batch, made, strict=True):
+                    known[row] = png_of(picture)
+                    if self._cache:
+                        self._cache.write(self._name(row), {"png": np.frombuffer(known[row], dtype=np.uint8)})
+                if self._progress is not None:
+                    self._progress(int(rows[0]) + len(known), len(self))
+            yield rows, [known[int(row)] for row in rows]
+
     def _read(self, row: int) -> bytes | None:
         entry = self._cache.read(self._name(row)) if self._cache else None
         return entry.arrays["png"].tobytes() if entry is not None and "png" in entry.arrays else None
 
-    def _written(self, rows: Iterable[int], pictures: Iterable[Image.Image]) -> dict[int, bytes | None]:
-        """The pictures by row, as PNG, after they are cached."""
-        stored: dict[int, bytes | None] = {row: png_of(picture) for row, picture in zip(rows, pictures, strict=True)}
-        for row, data in stored.items():
-            if self._cache and data is not None:
-                self._cache.write(self._name(row), {"png": np.frombuffer(data, dtype=np.uint8)})
-        return stored
+
+class EditedPictures(MadePictures):
+    """The edits of a source's pictures by a prompt; `key` names the model's files and how it runs."""
+
+    def __init__(
+        self,
+        source: ImageSource,
+        prompt: str,
+        how: Editing,
+        key: str,
+        loaded: Callable[[], PictureMaker],
+        cache: EmbeddingCache | None,
+    ) -> None:
+        super().__init__(source, how, editing_seed, loaded, cache)
+        edit = [prompt, how.strength, how.seed, how.steps, how.guidance]
+        self.fingerprint = digest({"model": key, "edit": edit, "source": source.fingerprint})
+
+    def _given(self, batch_size: int) -> Iterator[tuple[NDArray[Any], Sequence[bytes]]]:
+        return self.source.image_batches(batch_size)
+
+    def _shown(self, given: bytes, _row: int) -> Image.Image:
+        return decode_rgb(given, self.source, _row)
+
+    def _name(self, row: int) -> str:
+        return f"edits/{self.fingerprint}/{row:012d}"
 
 
-class GeneratedPictures(CachedPictures):
-    """A picture of every row's prompt as a source: PNG, in the order and under the names of a source's rows.
+class GeneratedPictures(MadePictures):
+    """A picture of every row's prompt; `key` names the model's files and how it runs. Raises ModelError if a row has
+    no prompt.
 
-    `loaded` is called when a picture is not in the cache; `key` names the model's files and how it runs. A picture is
-    cached by the key, its prompt and its seed: another release with the same rows has the same pictures. Reading can be
-    interrupted at any time: what is made stays in the cache. Raises ModelError unless every row has a prompt.
+    A picture is cached by the key, its prompt and its seed: another release with the same rows has the same pictures.
     """
 
     def __init__(
@@ -146,7 +210,7 @@ class GeneratedPictures(CachedPictures):
         cache: EmbeddingCache | None,
         progress: Progress | None = None,
     ) -> None:
-        super().__init__(source)
+        super().__init__(source, how, generation_seed, loaded, cache, progress)
         blank = next((row for row, prompt in enumerate(prompts) if not prompt.strip()), None)
         if len(prompts) != len(source) or blank is not None:
             raise ModelError(
@@ -155,33 +219,16 @@ class GeneratedPictures(CachedPictures):
                 where=str(source.folder),
                 remedy="give every row a caption to paint, as `fairgate dataset prompts` does",
             )
-        self.prompts, self.how = list(prompts), how
-        index = source.index
-        names = zip(index.set_id.tolist(), index.member.tolist(), strict=True)
-        self.seeds = [generation_seed(str(set_id), str(member), how.seed) for set_id, member in names]
+        self.prompts = list(prompts)
         self._key = digest({"model": key, "steps": how.steps, "guidance": how.guidance})
         self.fingerprint = digest({"pictures": self._key, "rows": [self.prompts, self.seeds]})
-        self._loaded, self._cache, self._progress = loaded, cache, progress
 
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """Row numbers and PNG bytes, `batch_size` at most."""
+    def _given(self, batch_size: int) -> Iterator[tuple[NDArray[Any], Sequence[str]]]:
         shard = shard_of(self.source)
         for start in range(0, len(self), batch_size):
-            if shard is not None and not shard.owns(start, batch_size):
-                continue
-            rows = range(start, min(start + batch_size, len(self)))
-            known = {row: self._read(row) for row in rows}
-            todo = [row for row in rows if known[row] is None]
-            if todo:
-                maker = self._loaded()
-                for first in range(0, len(todo), maker.rows):
-                    some = todo[first : first + maker.rows]
-                    made = maker([self.prompts[row] for row in some], [self.seeds[row] for row in some], self.how)
-                    known |= self._written(some, made)
-                    if self._progress is not None:
-                        done = sum(1 for data in known.values() if data is not None)
-                        self._progress(start + done, len(self))
-            yield np.arange(rows.start, rows.stop), [data for row in rows if (data := known[row]) is not None]
+            if shard is None or shard.owns(start, batch_size):
+                rows = np.arange(start, min(start + batch_size, len(self)))
+                yield rows, self.prompts[start : start + batch_size]
 
     def _name(self, row: int) -> str:
         return f"generated/{self._key}/{digest([self.prompts[row], self.seeds[row]])}"

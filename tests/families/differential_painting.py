@@ -72,7 +72,7 @@ def _edit(folder: str) -> Callable[[Path, Images], Numbers]:
         from diffusers import AutoPipelineForImage2Image
 
         from fairgate.models.generation.diffusion.paint import working_size
-        from fairgate.models.generation.diffusion_classifier.engine import seed_of
+        from fairgate.models.made_pictures import editing_seed
 
         pipeline: Any = AutoPipelineForImage2Image.from_pretrained(root / folder)
         pipeline.set_progress_bar_config(disable=True)
@@ -82,7 +82,7 @@ def _edit(folder: str) -> Callable[[Path, Images], Numbers]:
             size = working_size(image.size, pipeline.vae_scale_factor, side)
             shown = image.resize(size, Image.Resampling.LANCZOS)
             settings = {"strength": EDIT.strength, "num_inference_steps": EDIT.steps, "guidance_scale": EDIT.guidance}
-            noise = _generators([seed_of(*names, EDIT.seed)])
+            noise = _generators([editing_seed(*names, EDIT.seed)])
             (edit,) = pipeline(prompt=WORDS[0], image=shown, generator=noise, **settings).images
             made.append(edit.resize(image.size, Image.Resampling.LANCZOS).resize((32, 32)))
         return _shown(made)

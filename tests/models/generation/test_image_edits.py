@@ -15,8 +15,8 @@ from PIL import Image
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import Editing, EmbeddingCache, ImageSource, Request, require_capability
-from fairgate.models.generation.diffusion_classifier.engine import seed_of
 from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
+from fairgate.models.made_pictures import editing_seed
 
 pytestmark = [
     pytest.mark.xdist_group("diffusion"),
@@ -63,7 +63,7 @@ def test_edits_are_the_stock_pipelines_of_the_same_seeds(
     images = Pictures([encoded(picture(seed, (32, 32))) for seed in range(2)])  # of the size that it was trained at
     model = editor(pipelines[kind], source=images)
     ours = made(model.edit(PROMPT, Editing(strength, seed=3, steps=6, guidance=7.5)))
-    seeds = [seed_of(str(images.index.set_id[row]), str(images.index.member[row]), 3) for row in range(2)]
+    seeds = [editing_seed(str(images.index.set_id[row]), str(images.index.member[row]), 3) for row in range(2)]
     theirs = stock(kind, pipeline)(
         prompt=[PROMPT] * 2,
         image=[picture(seed, (32, 32)) for seed in range(2)],
@@ -76,11 +76,9 @@ def test_edits_are_the_stock_pipelines_of_the_same_seeds(
 
 
 def test_noise_is_of_an_image_and_a_seed_and_of_nothing_else() -> None:
-    assert seed_of("set", "one", 0) == seed_of("set", "one", 0)
-    assert (
-        len({seed_of("set", "one", 0), seed_of("set", "two", 0), seed_of("other", "one", 0), seed_of("set", "one", 1)})
-        == 4
-    )
+    names = [("set", "one", 0), ("set", "two", 0), ("other", "one", 0), ("set", "one", 1)]
+    assert editing_seed(*names[0]) == editing_seed(*names[0])
+    assert len({editing_seed(*each) for each in names}) == 4
 
 
 def test_edits_do_not_depend_on_the_batch_and_keep_the_size_of_their_picture(pipelines: dict[str, Path]) -> None:

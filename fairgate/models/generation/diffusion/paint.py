@@ -24,8 +24,8 @@ from fairgate.models.generation.roles import Sampling
 Size = tuple[int, int]
 
 
-def square(model: StableDiffusion, side: int | None) -> Size:
-    """(width, height) to paint at: the model's own, or `side`. Raises ModelError where the VAE cannot halve it."""
+def square(model: StableDiffusion, side: int | None) -> int:
+    """The side to paint at: the model's own, or `side`. Raises ModelError where the VAE cannot halve it."""
     wanted = side or model.size
     if not model.vae_factor <= wanted <= MAX_SIDE or wanted % model.vae_factor:
         near = min(max(1, round(wanted / model.vae_factor)), MAX_SIDE // model.vae_factor) * model.vae_factor
@@ -35,7 +35,7 @@ def square(model: StableDiffusion, side: int | None) -> Size:
             where=model.uri,
             remedy=f"set `size` to {near}" if wanted else "set `size`: the model's config has none",
         )
-    return wanted, wanted
+    return wanted
 
 
 def working_size(own: Size, factor: int, side: int | None) -> Size:
@@ -69,9 +69,9 @@ class DiffusionPainter(Diffusing):
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
         """One RGB picture per prompt, `how.size` pixels a side; `how.strength` means nothing here."""
         require_one_each(prompts, seeds)
-        width, height = square(self.model, how.size)
+        side = square(self.model, how.size)
         with naming(self.uri, "paint"):
-            return self.model.decode(made_latents(self.model, "", prompts, how, seeds, width=width, height=height))
+            return self.model.decode(made_latents(self.model, "", prompts, how, seeds, width=side, height=side))
 
 
 def restyled(

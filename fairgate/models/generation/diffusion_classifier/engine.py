@@ -9,23 +9,19 @@ strength of 1.0 little but the noise is left of a picture, and edits of one nois
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import groupby, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest
 from fairgate.ground.randomness import stream
-from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import Halving, naming
-from fairgate.models.contract import Editing, Floats, Generating, ImageSource
-from fairgate.models.decoding import decode_rgb, name_of
+from fairgate.models.contract import Editing, Floats, Generating
 from fairgate.models.generation.diffusion.paint import (
     DiffusionPainter,
     at_size,
@@ -37,7 +33,6 @@ from fairgate.models.generation.diffusion.paint import (
 from fairgate.models.generation.diffusion.pipeline import Conditioning, StableDiffusion
 from fairgate.models.generation.diffusion_classifier.sampling import timesteps
 from fairgate.models.generation.roles import Sampling
-from fairgate.models.made_pictures import CachedPictures
 
 _DENOISED_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 20}
 """Numbers in the latents of one UNet batch: 512 of the embedded world's, 8 of SD 1.5's on a CPU, 64 on a GPU."""
@@ -54,7 +49,7 @@ class DenoisingErrors:
 
     def __init__(self, model: StableDiffusion, *, samples: int, size: int | None = None) -> None:
         self.model, self.samples = model, samples
-        self.size, _ = square(model, size)
+        self.size = square(model, size)
         scheduler = model.scheduler(1, "ddpm")
         self._kind = str(scheduler.config.prediction_type)
         if self._kind not in ("epsilon", "v_prediction", "sample"):
@@ -141,11 +136,6 @@ def _painted_at_once(model: StableDiffusion, side: int) -> int:
     return max(1, _PAINTED_AT_ONCE[model.device.type] // int(latent))
 
 
-def seed_of(set_id: str, member: str, seed: int) -> int:
-    """What seeds the generator of an edit: the VAE's draw, then the noise, then whatever the scheduler draws."""
-    return int(stream(seed, "image editing", set_id, member).integers(2**63))
-
-
 class ImageEditor:
     """A loaded model that edits pictures as `StableDiffusionImg2ImgPipeline` of diffusers does, many in a batch.
 
@@ -153,75 +143,26 @@ class ImageEditor:
     down to what the VAE halves, and comes back at its own size.
     """
 
-    def __init__(self, model: StableDiffusion, side: int | None = None) -> None:
-        self.model, self.side = model, side or model.size
-        if not self.side:
-            raise ModelError(
-                "the model's config has no size (sample_size) at which pictures are worked on.",
-                where=f"{model.where}/unet/config.json",
-                remedy="write ?size=512, the side that it was trained at",
-            )
+    def __init__(self, model: StableDiffusion, prompt: str, side: int | None = None) -> None:
+        self.model, self.prompt, self.side = model, prompt, side or square(model, None)
         self.rows = _painted_at_once(model, self.side)
 
-    def __call__(self, pictures: Sequence[Image.Image], seeds: Sequence[int], prompt: str, how: Editing) -> list[Any]:
-        """The edits, of their pictures' sizes. Raises ModelError where latents are not finite, or no step is left."""
-        sizes = [working_size(one.size, self.model.vae_factor, self.side) for one in pictures]
-        found: list[Any] = [None] * len(pictures)
-        sampling = Sampling(how.steps, how.guidance, how.strength)
-        for size, same in groupby(sorted(range(len(pictures)), key=lambda at: (sizes[at], at)), key=sizes.__getitem__):
-            places = list(same)
-            some, own = [pictures[at] for at in places], [seeds[at] for at in places]
-            made = restyled(self.model, some, size, [prompt] * len(some), own, sampling)
-            for at, one in zip(places, made, strict=True):
-                found[at] = at_size([one], pictures[at].size)[0]
-        return found
+    def __call__(self, pictures: Sequence[Image.Image], seeds: Sequence[int], how: Editing) -> Sequence[Any]:
+        """The edits, of their pictures' sizes. Raises ModelError for latents that are not finite and if no step is
+        left, DeviceError for too little memory."""
+        with naming(self.model.uri, "edit pictures"):
+            return in_fitting_batches(partial(self._edits, how), pictures, seeds, self.model.device)
 
-
-class EditedImages(CachedPictures):
-    """The edits of a source as a source: PNG pictures, in its order and under its names.
-
-    `loaded` is called when a picture is not in the cache; `key` names the model's files and how it runs. Reading can
-    be interrupted at any time: what is made stays in the cache.
-    """
-
-    def __init__(
-        self,
-        source: ImageSource,
-        prompt: str,
-        how: Editing,
-        key: str,
-        loaded: Callable[[], ImageEditor],
-        cache: EmbeddingCache | None,
-    ) -> None:
-        super().__init__(source)
-        self.prompt, self.how = prompt, how
-        edit = [prompt, how.strength, how.seed, how.steps, how.guidance]
-        self.fingerprint = digest({"model": key, "edit": edit, "source": source.fingerprint})
-        self._loaded, self._cache = loaded, cache
-
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
-        """Row numbers and PNG bytes of the edits, `batch_size` at most."""
-        for rows, blobs in self.source.image_batches(batch_size):
-            known = {int(row): self._read(int(row)) for row in rows}
-            todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if known[int(row)] is None]
-            if todo:
-                editor = self._loaded()
-                for start in range(0, len(todo), editor.rows):
-                    known.update(self._made(editor, todo[start : start + editor.rows]))
-            yield rows, [data for row in rows if (data := known[int(row)]) is not None]
-
-    def _made(self, editor: ImageEditor, todo: Sequence[tuple[int, bytes]]) -> dict[int, bytes | None]:
-        index = self.source.index
-        shown = [decode_rgb(data, self.source, row) for row, data in todo]
-        seeds = [seed_of(str(index.set_id[row]), str(index.member[row]), self.how.seed) for row, _ in todo]
-        with naming(f"{editor.model.uri}: {name_of(self.source, todo[0][0])}", "edit pictures"):
-            made = in_fitting_batches(
-                lambda some, seeds: editor(some, seeds, self.prompt, self.how), shown, seeds, editor.model.device
-            )
-        return self._written([row for row, _ in todo], made)
-
-    def _name(self, row: int) -> str:
-        return f"edits/{self.fingerprint}/{row:012d}"
+    def _edits(self, how: Editing, pictures: Sequence[Image.Image], seeds: Sequence[int]) -> Sequence[Any]:
+        sizes = [working_size(picture.size, self.model.vae_factor, self.side) for picture in pictures]
+        sampling, edits = Sampling(how.steps, how.guidance, how.strength), list(pictures)
+        for size in dict.fromkeys(sizes):
+            places = [place for place, own in enumerate(sizes) if own == size]
+            shown, own_seeds = [pictures[place] for place in places], [seeds[place] for place in places]
+            made = restyled(self.model, shown, size, [self.prompt] * len(shown), own_seeds, sampling)
+            for place, edit in zip(places, made, strict=True):
+                (edits[place],) = at_size([edit], pictures[place].size)
+        return edits
 
 
 class PicturePainter:
@@ -231,7 +172,7 @@ class PicturePainter:
     """
 
     def __init__(self, model: StableDiffusion, side: int | None = None) -> None:
-        self.model, (self.side, _) = model, square(model, side)
+        self.model, self.side = model, square(model, side)
         self.rows = _painted_at_once(model, self.side)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Any]:

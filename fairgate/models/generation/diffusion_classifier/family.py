@@ -18,7 +18,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
-from fairgate.models.checkpoints import diverged, judged_folder, naming, resolve, split_options, versions
+from fairgate.models.checkpoints import diverged, judged_folder, naming, split_options, versions
 from fairgate.models.contract import (
     Capability,
     Editing,
@@ -42,7 +42,7 @@ from fairgate.models.generation.diffusion.files import (
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how
 from fairgate.models.generation.painting_models import PlainPaintingModel, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
-from fairgate.models.made_pictures import GeneratedPictures
+from fairgate.models.made_pictures import EditedPictures, GeneratedPictures
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
 if TYPE_CHECKING:
@@ -71,15 +71,6 @@ class DiffusionFamily(FolderFamily):
         """Find and hash a pipeline: one that is no Stable Diffusion only paints. Raises ModelError; loading waits until
         an error or a picture is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
-        alone = named.endswith(".safetensors") and "config" not in options
-        if alone and (file := resolve(named, request.base)).is_file():
-            raise ModelError(
-                "the path is a file, and a model's folder is expected.",
-                where=str(file),
-                remedy="if it is a Stable Diffusion, also name a folder with its configs and tokenizers: "
-                "diffusion:FILE?config=FOLDER; load another pipeline by PIPELINE.from_single_file(FILE, config=FOLDER) "
-                "and save it by save_pretrained",
-            )
         if is_plain(judged_folder(options.get("config", named), request.base)):
             return open_plain_pipeline(named, options, request)
         settings = Classifying.of(request.uri, options)
@@ -143,7 +134,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         Pictures are worked on with `?size=` pixels on the longer side, by default as the model was trained.
         Raises ModelError for a strength outside of (0, 1], and when read for latents that are not finite.
         """
-        from fairgate.models.generation.diffusion_classifier.engine import EditedImages, ImageEditor
+        from fairgate.models.generation.diffusion_classifier.engine import ImageEditor
 
         if not 0 < how.strength <= 1:
             raise ModelError(
@@ -153,7 +144,9 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             )
         request, side = self._request, self.settings.size
         key, cache = self._key(), request.cache
-        return EditedImages(request.source, prompt, how, key, lambda: ImageEditor(self._engine(), side), cache)
+        return EditedPictures(
+            request.source, prompt, how, key, lambda: ImageEditor(self._engine(), prompt, side), cache
+        )
 
     def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
         """A picture of every row's prompt (text to image, as diffusers' pipeline makes it), made as it is read, cached.
