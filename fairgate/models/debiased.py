@@ -46,6 +46,12 @@ class _Mitigation(BaseModel):
 
     version: Literal[1] = 1
     origin: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    decides: ClassVar[set[str]] = set()
+
+    @property
+    def change(self) -> dict[str, Any]:
+        """All that embeddings depend on: the fields that `decides` names."""
+        return self.model_dump(mode="json", include=self.decides)
 
 
 Named = Annotated[str, Field(min_length=1, max_length=200)]
@@ -70,17 +76,13 @@ class ClipClip(_Fitted):
     method: Literal["clip_clip"] = "clip_clip"
     dimensions: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     width: Annotated[int, Field(ge=2, le=MAX_SIDE)]
+    decides = {"method", "dimensions", "width"}
 
     @model_validator(mode="after")
     def _leaves_some(self) -> ClipClip:
         if not len(set(self.dimensions)) == len(self.dimensions) < self.width > max(self.dimensions):
             raise ValueError("dimensions are left out once each, below the width, and not all of them")
         return self
-
-    @property
-    def change(self) -> dict[str, Any]:
-        """All that embeddings depend on."""
-        return {"method": self.method, "dimensions": sorted(self.dimensions), "width": self.width}
 
     @property
     def note(self) -> str:
@@ -90,12 +92,12 @@ class ClipClip(_Fitted):
             f"'{self.attribute}', are left out (CLIP-clip); by its own file it was fitted on {self.release}"
         )
 
-    def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
+    def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:  # noqa: ARG002
         """The origin without these dimensions."""
-        kept = np.setdiff1d(np.arange(self.width), self.dimensions)
+        kept = ~np.isin(np.arange(self.width), self.dimensions)
 
         def clipped(embed: Callable[[Any], Embeddings]) -> Callable[[Any], Embeddings]:
-            return lambda batch: _of_width(embed(batch), self.width, uri)[:, kept]
+            return lambda batch: embed(batch)[:, kept]  # IndexError for another width
 
         def load(device: Device) -> Encoder:
             encoder: Encoder = origin.load(device)
@@ -115,20 +117,13 @@ class Projection(_Mitigation):
     prompts: Annotated[tuple[Prompt, ...], Field(min_length=1, max_length=MAX_PROMPTS)]
     pairs: Annotated[tuple[tuple[Prompt, Prompt], ...], Field(max_length=MAX_PROMPTS)] = ()
     strength: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
+    decides = {"method", "prompts", "pairs", "strength"}
 
     @model_validator(mode="after")
     def _calibrated_or_not(self) -> Projection:
         if bool(self.pairs) != (self.strength > 0):
             raise ValueError("`pairs` and a `strength` above 0 go together")
         return self
-
-    @property
-    def change(self) -> dict[str, Any]:
-        """All that embeddings depend on."""
-        plain = {"method": self.method, "prompts": list(self.prompts)}
-        if not self.pairs:
-            return plain
-        return {**plain, "pairs": [list(pair) for pair in self.pairs], "strength": self.strength}
 
     @property
     def note(self) -> str:
@@ -206,17 +201,7 @@ class PromptArray(_Fitted):
         ],
         Field(min_length=1, max_length=16),
     ]
-
-    @model_validator(mode="after")
-    def _is_an_array(self) -> PromptArray:
-        if len({len(token) for token in self.array}) > 1:
-            raise ValueError("tokens have equally many numbers")
-        return self
-
-    @property
-    def change(self) -> dict[str, Any]:
-        """All that embeddings depend on."""
-        return {"method": self.method, "array": [list(token) for token in self.array]}
+    decides = {"method", "array"}
 
     @property
     def note(self) -> str:
@@ -317,13 +302,3 @@ def read_mitigation(path: Path) -> Mitigation:
 
 def _quoted(texts: Sequence[str]) -> str:
     return listed([f"'{text[:60]}'" for text in texts])
-
-
-def _of_width(embeddings: Embeddings, width: int, uri: str) -> Embeddings:
-    if embeddings.shape[1] != width:
-        raise ModelError(
-            f"the model embeds in {embeddings.shape[1]} dimensions, and the mitigation was made for {width}.",
-            where=uri,
-            remedy="make it again: `fairgate mitigate`",
-        )
-    return embeddings

@@ -75,15 +75,9 @@ def require_words(encoder: Encoder, where: str) -> None:
 
 
 def prefixed(encoder: Encoder, array: Sequence[Sequence[float]], where: str) -> Any:
-    """The encoder's `encode_tokens` behind an array. Raises ModelError for one of another width."""
+    """The encoder's `encode_tokens` behind an array. Raises ModelError for a text tower that takes none."""
     require_words(encoder, where)
     vectors = torch.tensor(np.asarray(array, dtype=np.float32), device=encoder.words.weight.device)
-    if vectors.shape[1] != encoder.words.embedding_dim:
-        raise ModelError(
-            f"the model's tokens have {encoder.words.embedding_dim} numbers, and the learned ones {vectors.shape[1]}.",
-            where=where,
-            remedy="make it again: `fairgate mitigate`",
-        )
     encoder.words.register_forward_hook(putting(vectors))
 
     def encode(tokens: Mapping[str, Any]) -> Embeddings:
