@@ -147,7 +147,7 @@ CONFIGS = {
     "a regression": ({"problem_type": "regression"}, "trained for 'regression'"),
     "no classifier": (
         {"architectures": ["ViTModel"]},
-        "holds a ViTModel, which the classifier: adapter does not score",
+        r"'vit' \(ViTModel\), which the classifier: adapter does not score",
     ),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
     "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "name it timm:FOLDER"),

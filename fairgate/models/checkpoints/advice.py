@@ -178,27 +178,25 @@ def no_weights(folder: Path, name: str, remedy: str, scheme: str | None = None) 
 
 
 def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "score") -> ModelError:
-    """The error for a model of a type that is none of the `kinds` that an adapter knows."""
-    kind = str((read_small_config(folder / "config.json") or {}).get("model_type"))
+    """The error for a model of a type that is none of the `kinds` that an adapter knows, or saved by a class of another
+    family."""
+    config = read_small_config(folder / "config.json") or {}
+    kind = f"'{str(config.get('model_type'))[:80]}'"
+    kind += f" ({str(config['architectures'][0])[:80]})" if _by_class(config) else ""
     listed = f"types it knows: {', '.join(kinds)}"
     if use in JUDGING:
         listed += f"; of others, config.json has to name a class for this task (`architectures`){table_instead(scheme)}"
     return ModelError(
-        f"the model is of type '{kind[:80]}', which the {scheme}: adapter does not {use}.",
+        f"the model is of type {kind}, which the {scheme}: adapter does not {use}.",
         where=str(folder / "config.json"),
         remedy=(right_uri(folder, scheme) if use in JUDGING else None) or listed,
     )
 
 
-def require_own(folder: Path, config: Mapping[str, Any], scheme: str) -> None:
-    """Raises ModelError for a folder of a type that several families know, saved by a class of another family."""
+def is_of_another(config: Mapping[str, Any], scheme: str) -> bool:
+    """Whether a class of another family saved a model, whose type several families may know."""
     home = _by_class(config)
-    if home is not None and home.scheme != scheme:
-        raise ModelError(
-            f"the folder holds a {str(config['architectures'][0])[:80]}, which the {scheme}: adapter does not score.",
-            where=str(folder / "config.json"),
-            remedy=home.advice,
-        )
+    return home is not None and home.scheme != scheme
 
 
 def checkpoints_in(folder: Path) -> list[str]:

@@ -19,12 +19,6 @@ _CODE = frozenset({"auto_map", "trust_remote_code", "custom_pipelines"})
 _NAMED = frozenset({"repo_path", "init_inputs", "subfolder", "tokenizer_object", "fast_tokenizer_files"})
 _BUILT_BY_NAME = frozenset({"architecture", "model_args", "checkpoint_path", "backbone"})
 """What has timm or a hub make a part of a model: transformers' timm_wrapper and timm_backbone read them."""
-_IMPLEMENTATIONS = frozenset(
-    {
-        *("attn_implementation", "_attn_implementation", "_attn_implementation_internal"),
-        *("experts_implementation", "_experts_implementation", "_experts_implementation_internal"),
-    }
-)
 _IMAGE_PROCESSORS = re.compile(
     r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|EfficientNet|"
     r"Flava|Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
@@ -61,57 +55,42 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
     """Raises ModelError when a config, at any depth, would have a library run code that ships with the model, read a
     file by name, or query a hub. Keys that are `named` may hold what builds a part by its name: whoever reads them
     checks them."""
+    require_no_code(config, where)
     for key, value in entries(config):
         if not value:
             continue
-        if key in _CODE:
-            raise _own_code(key, where)
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
         by_timm = key == "model_type" and str(value).startswith("timm_") and "architecture" not in named
         if (key in _BUILT_BY_NAME and key not in named) or by_timm:
             raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
-        if key in _IMPLEMENTATIONS:
-            chosen = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-            if not all(re.fullmatch(r"\w*", str(one)) for one in chosen if one is not None):
-                raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
+        if "_implementation" in key and "/" in str(value):  # of attention and experts: a kernel, by its name on the hub
+            raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
         if key in ("image_processor_type", "feature_extractor_type") and not _IMAGE_PROCESSORS.fullmatch(str(value)):
             raise ModelError(
                 f"images are prepared by a {str(value)[:80]}, which fairgate does not use: some read files by name.",
                 where=where,
                 remedy="save the model's own processor (CLIPImageProcessor, SiglipImageProcessor) into the folder",
             )
-        if key == "quantization_config":
-            raise _quantized(where)
 
 
 def require_no_code(config: Any, where: str, _: Collection[str] = ()) -> None:
     """Raises ModelError for a config that, at any depth, names code that ships with the model, or has a library round
     the weights as the device can: all that has to be refused of a model which an isolated process opens."""
+    table = "a table of its answers always works: answers:, labels:, detections: or scores:FILE"
     for key, value in entries(config):
         if value and key in _CODE:
-            raise _own_code(key, where)
+            raise ModelError(
+                f"the config names code of its own ('{key}'), which fairgate does not run.",
+                where=where,
+                remedy=f"use a checkpoint whose architecture the library knows, and remove the key; {table}",
+            )
         if value and key == "quantization_config":
-            raise _quantized(where)
-
-
-_A_TABLE = "a table of its answers always works: answers:, labels:, detections: or scores:FILE"
-
-
-def _quantized(where: str) -> ModelError:
-    return ModelError(
-        "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
-        where=where,
-        remedy=f"save the model dequantized, without the key; {_A_TABLE}",
-    )
-
-
-def _own_code(key: str, where: str) -> ModelError:
-    return ModelError(
-        f"the config names code of its own ('{key}'), which fairgate does not run.",
-        where=where,
-        remedy=f"use a checkpoint whose architecture the library knows, and remove the key; {_A_TABLE}",
-    )
+            raise ModelError(
+                "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
+                where=where,
+                remedy=f"save the model dequantized, without the key; {table}",
+            )
 
 
 def require_closed_towers(config: dict[str, Any], where: str) -> None:

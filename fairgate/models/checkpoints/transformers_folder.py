@@ -11,7 +11,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
-from fairgate.models.checkpoints.advice import JUDGING, home_of, no_config, no_weights, other_type, require_own
+from fairgate.models.checkpoints.advice import JUDGING, home_of, is_of_another, no_config, no_weights, other_type
 from fairgate.models.checkpoints.closed import require_closed, require_known_parts
 from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.encoder import naming
@@ -144,10 +144,8 @@ def require_type(
     if home is not None and home.scheme == "timm" != scheme:
         raise other_type(folder, scheme, kinds, use)
     config = read_config(path, closed=closed)
-    if config.get("model_type") not in kinds:
+    if config.get("model_type") not in kinds or (use in JUDGING and is_of_another(config, scheme)):
         raise other_type(folder, scheme, kinds, use)
-    if use in JUDGING:
-        require_own(folder, config, scheme)
     return config
 
 
