@@ -73,15 +73,8 @@ class OpenClip:
 def checkpoint(uri: str, address: str, base: Path, cache: EmbeddingCache | None = None) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if (named := _folder_in(address)) is not None:
-        if "?" in named:
-            raise ModelError(
-                f"'?{named.partition('?')[2][:80]}' is for a file, and this is a folder or a model of the hub.",
-                where=uri,
-                remedy="leave it out; the commit of a model of the hub is named by open_clip:ORG/NAME@COMMIT",
-            )
-        return _of_folder(checkpoints.judged_folder(named, base))
-    plain, _, query = address.partition("?")
-    architecture, at, weights = plain.partition("@")
+        return _of_folder(checkpoints.judged_folder(checkpoints.split_options(uri, named, ())[0], base))
+    architecture, at, weights = address.partition("?")[0].partition("@")
     if not at or not architecture or not weights:
         raise ModelError(
             f"'{uri}' does not say which weights to load.",
@@ -91,8 +84,7 @@ def checkpoint(uri: str, address: str, base: Path, cache: EmbeddingCache | None 
     config, published = architecture_facts(architecture, cache)
     checkpoints.require_closed(config, architecture)
     path, is_tag = checkpoints.resolve(weights, base), not _is_file(weights)
-    if is_tag and query:
-        raise ModelError(f"a tag has its own preprocessing, and '?{query[:80]}' is for a file.", where=uri)
+    options = checkpoints.split_options(uri, address, () if is_tag else ("preprocess",))[1]
     if is_tag and os.path.lexists(path):
         raise ModelError(
             f"'{weights}' is a published tag's name, and a file or folder here.",
@@ -100,7 +92,6 @@ def checkpoint(uri: str, address: str, base: Path, cache: EmbeddingCache | None 
             remedy=f"write open_clip:{architecture}@./{weights} for the file; to judge the published checkpoint, give "
             "the file another name: a branch may not put its own in that one's place",
         )
-    options = checkpoints.split_options(uri, address, ("preprocess",))[1] if query else {}
     pictures = published_pictures(architecture, published, weights if is_tag else options.get("preprocess"), uri)
     if is_tag:
         from fairgate.models.open_clip_network import download

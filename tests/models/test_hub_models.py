@@ -75,8 +75,8 @@ def test_a_model_of_open_clip_is_named_with_its_commit(
         error = refused(uri.removesuffix(f"@{COMMIT}"), pictures, tmp_path)
         assert f"a model of the hub is named with its commit: {ID}" in str(error.remedy)
     error = refused(f"open_clip:hf-hub:someone/tiny?revision={COMMIT}", pictures, tmp_path)
-    assert "is for a file" in error.problem
-    assert "open_clip:ORG/NAME@COMMIT" in str(error.remedy)
+    assert "an option that is unknown or empty: 'revision'" in error.problem
+    assert error.remedy == "options: none"
 
 
 def test_an_adapter_and_its_base_are_each_a_commit(hub: Path, pictures: Pictures, tmp_path: Path) -> None:

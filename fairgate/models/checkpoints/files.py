@@ -149,7 +149,7 @@ def split_options(
         raise error(
             f"'{uri}' has an option that is unknown or empty: '{first or query}'.",
             where=uri,
-            remedy=near or f"options: {', '.join(known or ('NAME=COLUMN',))}",
+            remedy=near or f"options: {'NAME=COLUMN' if known is None else ', '.join(known) or 'none'}",
         )
     return named, options
 
