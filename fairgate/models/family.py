@@ -254,7 +254,7 @@ class KnownImages:
     def __init__(self, cache: EmbeddingCache, kept: Kept, images: int) -> None:
         self._cache, self._kept = cache, kept
         self._digests = np.zeros((images, _DIGEST), dtype=np.uint8)
-        self._seen = np.zeros(images, dtype=np.bool_)
+        self._seen, self._known = np.zeros(images, dtype=np.bool_), 0
         self._others = [
             (_Sorted(entry.arrays["digests"]), entry.notes["numbers"])
             for entry in cache.below(f"contents/{kept.alike}")
@@ -274,11 +274,13 @@ class KnownImages:
                 left = np.delete(left, places)
         if not found:
             return rows[:0], None
+        self._known += len(rows) - len(left)
         return rows[np.concatenate([places for places, _ in found])], np.concatenate([each for _, each in found])
 
     def keep(self) -> None:
-        """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again."""
-        if self._seen.all():
+        """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again. Not
+        if all were known before."""
+        if self._seen.all() and self._known < len(self._seen):
             kept = self._kept
             self._cache.write(
                 f"contents/{kept.alike}/{kept.entry.rpartition('/')[2]}",

@@ -98,32 +98,24 @@ class TwoTowers(JudgedModel[Encoder]):
             return encoder.prepare, encoder.encode_images
 
         scaling = self._scaling(f"scales/{key}")
-        tower = self._tower(embedder) if cache else None
-        before = cache.read(f"towers/{tower}") if cache and tower else None
-        entry = cache.read(f"images/{before.notes['images']}") if cache and before else None
-        if entry is not None and "embeddings" in entry.arrays:
-            self._images = entry.arrays["embeddings"]
-        else:
-            kept = Kept(f"images/{key}", "embeddings", embedder.key(self._device))
-            self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", kept)
+        kept = Kept(f"images/{key}", "embeddings", self._alike(embedder))
+        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", kept)
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:
             cache.write(f"images/{key}", {"embeddings": self._images, **scaling})
-            if entry is None and (tower := tower or self._tower(embedder)):
-                cache.write(f"towers/{tower}", {}, {"images": key})
             cache.drop_all(f"parts/{key}")
             cache.drop_all(f"scales/{key}")
         return self._images
 
-    def _tower(self, embedder: Checkpoint) -> str | None:
-        """What names the images' embeddings by the image tower alone: a checkpoint with another text tower shares them.
-        None if the model is not loaded, as where parts of several jobs are merged, and if the adapter cannot tell the
-        tower from the rest."""
-        if self._network is None or (tower := self._network.image_tower) is None:
-            return None
+    def _alike(self, embedder: Checkpoint) -> str:
+        """What decides the embedding of a picture: the image tower, so that a checkpoint with another text tower embeds
+        none again. The whole checkpoint if the adapter cannot tell the tower from the rest, and if the model is not
+        loaded, as where parts of several jobs are merged."""
+        tower = self._network.image_tower if self._network else None
+        if tower is None:
+            return embedder.key(self._device)
         reads = {"identity": dict(embedder.identity), "preprocessing": embedder.preprocessing}
-        more = {"precision": self._device.precision, "dataset": self._request.source.fingerprint}
-        return digest({"tower": tower(), **reads, **more})
+        return digest({"tower": tower(), "precision": self._device.precision, **reads})
 
     def _scaling(self, name: str) -> dict[str, Any]:
         """The model's scale and bias, (1,) each, cached below a name until the embeddings are complete.

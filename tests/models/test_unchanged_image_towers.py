@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +76,29 @@ def saved(tmp_path: Path, tiny_model: Any) -> Callable[[str, str], Path]:
 
 
 def logits(uri: str, pictures: Pictures, cache: EmbeddingCache | None) -> tuple[np.ndarray, int]:
-    """Of a checkpoint, and how many pictures were read for them."""
-    before = pictures.handed_out
-    made = open_scorer(uri, pictures, device="cpu", cache=cache).logits(PROMPTS)
-    return made, pictures.handed_out - before
+    """Of a checkpoint, and how many pictures were embedded for them."""
+    model: Any = open_scorer(uri, pictures, device="cpu", cache=cache)
+    encoder, embedded = model.loaded(), []
+
+    def encode_images(batch: Any) -> Any:
+        embedded.append(len(batch))
+        return encoder.encode_images(batch)
+
+    model._network = replace(encoder, encode_images=encode_images)
+    return model.logits(PROMPTS), sum(embedded)
 
 
 @pytest.mark.parametrize("kind", sorted(TEXTS))
-def test_a_checkpoint_with_another_text_tower_reads_no_picture(
+def test_a_checkpoint_with_another_text_tower_embeds_no_picture(
     kind: str, saved: Callable[[str, str], Path], pictures: Pictures, cache: EmbeddingCache
 ) -> None:
     base, tuned = saved(kind, "base"), saved(kind, "tuned")
     changed(tuned, TEXTS[kind])
-    of_base, read = logits(uri_of(kind, base), pictures, cache)
-    assert read == len(pictures)
-    of_tuned, read = logits(uri_of(kind, tuned), pictures, cache)
-    assert read == 0
+    of_base, embedded = logits(uri_of(kind, base), pictures, cache)
+    assert embedded == len(pictures)
+    of_tuned, embedded = logits(uri_of(kind, tuned), pictures, cache)
+    assert embedded == 0
+    assert len(list((cache.folder / "contents").rglob("*.safetensors"))) == 1, "the pictures' digests are there once"
     assert not np.array_equal(of_base, of_tuned)
     np.testing.assert_array_equal(of_tuned, logits(uri_of(kind, tuned), pictures, None)[0])
     np.testing.assert_array_equal(of_tuned, logits(uri_of(kind, tuned), pictures, cache)[0])
@@ -119,6 +127,6 @@ def test_what_changes_the_embedding_of_a_picture_is_computed(
     base, tuned = saved(kind, "base"), saved(kind, "tuned")
     SEEN[what](tuned)
     of_base, _ = logits(uri_of(kind, base), pictures, cache)
-    of_tuned, read = logits(uri_of(kind, tuned), pictures, cache)
-    assert read == len(pictures)
+    of_tuned, embedded = logits(uri_of(kind, tuned), pictures, cache)
+    assert embedded == len(pictures)
     assert not np.array_equal(of_base, of_tuned)
