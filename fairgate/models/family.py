@@ -30,13 +30,31 @@ Numbers = NDArray[np.float32]
 Network = TypeVar("Network")
 
 
-class FolderFamily:
-    """A base of families whose addresses name a folder, or a model of the hub. `files` and `folders` are the options
-    that name files, and folders or models of the hub; `ending` is how
-    transformers' classes for its task are called, `parts` what their configs have."""
+class FileFamily:
+    """A base of families whose addresses name a file. `files` and `folders` are the options that name files, and
+    folders or models of the hub."""
+
+    files: ClassVar[tuple[str, ...]] = ()
+    folders: ClassVar[tuple[str, ...]] = ()
+
+    def local_path(self, address: str) -> Path | None:
+        """The file."""
+        return Path(address.partition("?")[0])
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """Files and folders that the options name, as they are opened; none for a model of the hub."""
+        return tuple(
+            Path(value)
+            for name, value in checkpoints.read_options(address.partition("?")[2])
+            if name in self.files or (name in self.folders and not checkpoints.is_hub_id(value))
+        )
+
+
+class FolderFamily(FileFamily):
+    """A base of families whose addresses name a folder, or a model of the hub. `ending` is how transformers' classes
+    for its task are called, `parts` what their configs have."""
 
     scheme: ClassVar[str]
-    files: ClassVar[tuple[str, ...]] = ()
     folders: ClassVar[tuple[str, ...]] = ("processor",)
     ending: ClassVar[str] = ""
     parts: ClassVar[tuple[str, ...]] = ()
@@ -44,10 +62,6 @@ class FolderFamily:
     def local_path(self, address: str) -> Path | None:
         """The folder, unless it is a model of the hub."""
         return checkpoints.local_folder(address)
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """Files and folders that the options name, as they are opened; none for a model of the hub."""
-        return option_paths(address, self.files, self.folders)
 
     def found(
         self,
@@ -70,21 +84,6 @@ class FolderFamily:
             checkpoints.require_type(folder, tuple(kinds), "score", self.scheme, checkpoints.require_no_code)
             return checkpoints.find_plain(folder, processor, self.scheme)
         return checkpoints.find_folder(folder, tuple(kinds), scheme=self.scheme, processor=processor, **how)
-
-
-def option_paths(address: str, files: Collection[str], folders: Collection[str] = ()) -> tuple[Path, ...]:
-    """Files and folders that a URI's options name, as they are opened. `folders` are the options whose values are for
-    `judged_folder`: of a model of the hub, `ORG/NAME@COMMIT`, there is no path."""
-    given, on_hub = checkpoints.read_options(address.partition("?")[2]), checkpoints.is_hub_id
-    return tuple(Path(value) for name, value in given if name in files or (name in folders and not on_hub(value)))
-
-
-class FileFamily:
-    """A base of families whose addresses name a file."""
-
-    def local_path(self, address: str) -> Path | None:
-        """The file."""
-        return Path(address.partition("?")[0])
 
 
 def require_unfitted(source: ImageSource, release: str, fingerprint: str, where: str, what: str, command: str) -> None:

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from fairgate.ground.atomic import atomic
 from fairgate.ground.errors import ModelError, clean
@@ -29,6 +30,11 @@ _LONGEST = 200
 _Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
 
 
+def _of_json(labels: object) -> object:
+    """A file's metadata are texts."""
+    return from_json(labels) if isinstance(labels, str) else labels
+
+
 class Head(BaseModel):
     """`labels` are the names of its outputs, None where its file has none; `attribute` what they are of, empty where it
     does not say; `pool` what it takes of a backbone. `release` and `fingerprint` name what it was fitted on, which is a
@@ -37,7 +43,7 @@ class Head(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    labels: tuple[str, ...] | None = None
+    labels: Annotated[tuple[str, ...] | None, BeforeValidator(_of_json)] = None
     attribute: _Note = ""
     pool: Pool | None = None
     release: _Note = ""
@@ -46,15 +52,6 @@ class Head(BaseModel):
     content: str = Field(default="", exclude=True)
     weight: Any = Field(default=None, repr=False, exclude=True)
     bias: Any = Field(default=None, repr=False, exclude=True)
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _of_json(cls, labels: object) -> object:
-        """A file's metadata are texts."""
-        try:
-            return json.loads(labels) if isinstance(labels, str) else labels
-        except RecursionError as error:
-            raise ValueError("it is nested too deeply") from error
 
     def logits(self, features: Table) -> Table:
         """(images, labels) float32."""

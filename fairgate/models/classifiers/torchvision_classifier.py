@@ -24,7 +24,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded, ke
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.classifiers.own_head import HINT
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.family import option_paths
+from fairgate.models.family import FileFamily
 from fairgate.models.input_digests import preprocessing_digest
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other outputs for the same files
@@ -34,21 +34,18 @@ _INTERPOLATIONS = ("nearest", "nearest-exact", "bilinear", "bicubic", "lanczos")
 
 
 @register
-class TorchvisionClassifiers:
+class TorchvisionClassifiers(FileFamily):
     """Weights of torchvision's classifiers."""
 
     scheme: ClassVar[str] = "torchvision"
     forms: ClassVar[tuple[str, ...]] = ("torchvision:ARCH@FILE?labels=FILE",)
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
+    files = ("labels",)
 
     def local_path(self, address: str) -> Path | None:
         """The file after `@`."""
         file = address.partition("?")[0].partition("@")[2]
         return Path(file) if file else None
-
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The file of labels."""
-        return option_paths(address, ("labels",))
 
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a checkpoint. Raises ModelError; loading waits until outputs are needed."""

@@ -32,7 +32,7 @@ from fairgate.models.classifiers.fixed_labels import FixedLabelModel, Loaded
 from fairgate.models.classifiers.label_names import named_outputs
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.detection.family import DetectorModel, names_digest
-from fairgate.models.family import FileFamily, option_paths
+from fairgate.models.family import FileFamily
 from fairgate.models.input_digests import preprocessing_digest, tokenizer_digest
 from fairgate.models.onnx.boxes import BOXES, OVERLAP, DetectorOptions, OnnxDetector
 from fairgate.models.onnx.classifier import SCORES, OnnxClassifier, Outputs
@@ -72,9 +72,7 @@ class OnnxFamily(FileFamily):
         FixedLabelModel.capabilities | TwoTowers.capabilities | DetectorModel.capabilities
     )
 
-    def option_files(self, address: str) -> tuple[Path, ...]:
-        """The files of labels, weights and texts, and the folder of the processor."""
-        return option_paths(address, ("labels", DATA, "text", TEXT_DATA), ("processor",))
+    files, folders = ("labels", DATA, "text", TEXT_DATA), ("processor",)
 
     def open(self, request: Request) -> FixedLabelModel | TwoTowers | DetectorModel:
         """Find and hash a model. Raises ModelError; loading waits until outputs are needed."""
