@@ -95,8 +95,9 @@ def test_of_averaged_weights_of_timm_the_uri_chooses(tmp_path: Path, pictures: P
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a hub": ({"model": "hf-hub:evil/net"}, "names no architecture of timm"),
-    "a folder": ({"model": "local-dir:/elsewhere"}, "names no architecture of timm"),
+    "a hub": ({"model": "hf-hub:evil/net"}, "has no architecture .hf-hub:evil/net."),
+    "a folder": ({"model": "local-dir:/elsewhere"}, "has no architecture .local-dir:/elsewhere."),
+    "a hub as a tag": ({"model": "test_resnet.hf-hub:evil/net"}, "cannot be built with|another form"),
     "no name": ({"model": None}, "has no arguments of timm's train.py"),
     "an unknown tag": ({"model": "test_resnet.mine"}, "cannot be built with the training's arguments"),
     "code of its own": ({"model_kwargs": {"block_fn": "os.system"}}, "passes on numbers alone"),

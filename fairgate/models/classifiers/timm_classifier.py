@@ -9,7 +9,6 @@ layers than the architecture's (own_head.py).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -95,7 +94,7 @@ class _Pictures(BaseModel):
 class _Config(BaseModel):
     """What is read of config.json, or of a training's arguments."""
 
-    architecture: str
+    architecture: Annotated[str, Field(pattern=r"^[a-z0-9_]{1,80}(\.[\w-]{1,80})?$")]
     num_classes: int
     label_names: Annotated[list[str] | None, BeforeValidator(_in_order)] = None
     model_args: _Arguments = _Arguments()
@@ -111,8 +110,9 @@ class _Config(BaseModel):
             raise ModelError(
                 f"{'.'.join(map(str, first['loc']))} in the config: {fault_words(first)}.",
                 where=where,
-                remedy="save the model with timm.models.save_for_hf, and name the folder; or judge a table of its "
-                "answers, labels:FILE",
+                remedy=checkpoints.right_uri(Path(where).parent, "timm")
+                or "save the model with timm.models.save_for_hf, and name the folder; or judge a table of its answers, "
+                "labels:FILE",
             ) from error
 
     @property
@@ -147,7 +147,7 @@ class TimmClassifiers(FolderFamily):
         path = checkpoints.resolve(address, request.base)
         trained = path.is_file() or (path.suffix in _FILES and not path.is_dir())
         path = path if trained else checkpoints.judged_folder(address, request.base)
-        read, files = (_of_training if trained else _of_folder)(path, request.cache)
+        read, files = _of_training(path, request.cache) if trained else _of_folder(path)
         where = str(files.paths.get(CONFIG, path))
         config = _Config.of(read, where)
         architecture = config.architecture.partition(".")[0]
@@ -173,14 +173,13 @@ class TimmClassifiers(FolderFamily):
         )
 
 
-def _of_folder(folder: Path, cache: EmbeddingCache | None) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
+def _of_folder(folder: Path) -> tuple[dict[str, Any], checkpoints.HashedFiles]:
     """The config of a folder, and its files."""
     where = folder / CONFIG
     if not where.is_file():
         raise checkpoints.no_config(folder, "timm")
     config = checkpoints.read_config(where, named=("architecture", "model_args"))
-    named = {**_code(), "architecture": config.get("architecture")}
-    remembered(cache, named, lambda: _architecture(config, str(where)))  # a folder of another family is told first
+    _Config.of(config, str(where))  # a folder of another family is told first
     if not (folder / WEIGHTS).is_file():
         raise checkpoints.no_weights(
             folder, WEIGHTS, "save it with timm's save_for_hf, which writes one safetensors file"
@@ -194,12 +193,9 @@ def _of_training(file: Path, cache: EmbeddingCache | None) -> tuple[dict[str, An
     arguments, and for arguments by which a picture is read otherwise."""
     checkpoints.require_weights(file)
     files = checkpoints.HashedFiles.of({"weights": file})
-    named = {**_code(), "files": files.fingerprint()}
-    return remembered(cache, named, lambda: _config_of_training(file, files)), files
-
-
-def _code() -> dict[str, Any]:
-    return {"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
+    code = {"adapter": "timm", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
+    decided_by = {**code, "files": files.fingerprint()}
+    return remembered(cache, decided_by, lambda: _config_of_training(file, files)), files
 
 
 def _config_of_training(file: Path, files: checkpoints.HashedFiles) -> dict[str, Any]:
@@ -215,7 +211,7 @@ def _config_of_training(file: Path, files: checkpoints.HashedFiles) -> dict[str,
             remedy=checkpoints.converted(file) or "save the model with timm.models.save_for_hf, and name the folder",
         )
     architecture, where = args["model"], str(file)
-    _architecture({"architecture": architecture}, where)
+    _require_known(architecture, where)
     from timm.data import config
     from timm.models import get_pretrained_cfg
 
@@ -228,26 +224,17 @@ def _config_of_training(file: Path, files: checkpoints.HashedFiles) -> dict[str,
     return {**named, "model_args": given, "pretrained_cfg": pictures}
 
 
-def _architecture(config: Mapping[str, Any], where: str) -> str:
-    """The name of an architecture of the installed timm, without the tag of its weights. Raises ModelError."""
-    said = config.get("architecture")
-    if not isinstance(said, str) or not re.fullmatch(r"[a-z0-9_]{1,80}(\.[\w-]{1,80})?", said):
-        raise ModelError(
-            f"the config names no architecture of timm ('{str(said)[:80]}').",
-            where=where,
-            remedy=checkpoints.right_uri(Path(where).parent, "timm")
-            or "save the model with timm.models.push_to_hf_hub's save_for_hf",
-        )
+def _require_known(architecture: str, where: str) -> None:
+    """Raises ModelError for an architecture that the installed timm does not have."""
     import timm
 
-    name = said.partition(".")[0]
+    name = architecture.partition(".")[0]
     if not timm.is_model(name):
         raise ModelError(
             f"the installed timm ({timm.__version__}) has no architecture '{name}'.",
             where=where,
             remedy=did_you_mean(name, timm.list_models()) or "`timm.list_models()` lists what it has",
         )
-    return name
 
 
 def _load(
@@ -264,6 +251,7 @@ def _load(
     import timm
     from timm.data.transforms_factory import create_transform
 
+    _require_known(architecture, str(files.paths["weights"]))
     own = None if cfg is None else {"architecture": architecture, **cfg}
     build = partial(timm.create_model, architecture, pretrained=False, pretrained_cfg=own, **arguments)
     transform = create_transform(**pictures, is_training=False)
