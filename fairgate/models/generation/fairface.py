@@ -51,7 +51,6 @@ _OUTPUTS, _FIRST_GENDER = 18, 7
 _RACES = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})|fairface_alldata_20191111$")
 """How names say it: res34_fair_align_multi_4_20190809, fairface_alldata_4race_20191111; without a number, of seven."""
 
-BATCH = 64
 SIDE = 800
 """Longest side in pixels at which the authors look for faces; smaller pictures are enlarged to it."""
 UPSAMPLE = 1
@@ -139,17 +138,12 @@ class FairFace(Perceiver):
         """The faces of each image, largest first, each with a softmax over the groups of race, gender and age."""
         found = [self._finder.find(image.convert("RGB")) for image in images]
         self.spent["face_finder"] += len(images)
-        logits = iter(self._logits([face.chip for faces in found for face in faces]))
-        return [[Face(self._probabilities(next(logits)), face.box) for face in faces] for faces in found]
-
-    def _logits(self, chips: Sequence[Image]) -> list[torch.Tensor]:
-        rows: list[torch.Tensor] = []
-        for start in range(0, len(chips), BATCH):
-            with self._running("read faces"):
-                batch = [self._loaded.prepare(chip) for chip in chips[start : start + BATCH]]
-                rows.extend(torch.from_numpy(self._loaded.outputs(batch)).double())
+        chips = [face.chip for faces in found for face in faces]
+        with self._running("read faces"):
+            outputs = self._loaded.outputs([self._loaded.prepare(chip) for chip in chips]) if chips else ()
         self.spent["fairface"] += len(chips)
-        return rows
+        logits = iter(torch.as_tensor(outputs).double())
+        return [[Face(self._probabilities(next(logits)), face.box) for face in faces] for faces in found]
 
     def _probabilities(self, logits: torch.Tensor) -> dict[str, dict[str, float]]:
         if not torch.isfinite(logits).all():

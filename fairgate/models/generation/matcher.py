@@ -21,8 +21,6 @@ from fairgate.models.features import load_backbone
 from fairgate.models.generation.perceivers import Perceiver, device_of
 from fairgate.models.generation.roles import Vectors
 
-BATCH = 64
-"""Images that are embedded at once; a caller that hands over fewer sets the batch itself."""
 _IMAGES_ALONE = ("vit", "dinov2")
 """Types of transformers that embed images and know no text."""
 
@@ -46,18 +44,14 @@ class Towers(Perceiver):
         self._encoder = encoder
 
     def embed_images(self, images: Sequence[Image]) -> Vectors:
-        """(images, dim) float32, unit length. Raises ModelError for a NaN or zero vector."""
+        """(images, dim) float32, unit length, of one batch. Raises ModelError for a NaN or zero vector."""
         if not images:
             raise ModelError("no image was given to embed.", where=self.uri, remedy="give at least one")
         encode = checkpoints.Halving(self._encoder.encode_images, self._device.name)
-        parts = []
         with checkpoints.scoring(self._device):
-            for start in range(0, len(images), BATCH):
-                batch = [self._encoder.prepare(image.convert("RGB")) for image in images[start : start + BATCH]]
-                places = [f"{self.uri}, image {start + row}" for row in range(len(batch))]
-                parts.append(checkpoints.unit_or_error(encode(batch), places.__getitem__))
+            vectors = encode([self._encoder.prepare(image.convert("RGB")) for image in images])
         self.spent["image_tower"] += len(images)
-        return np.concatenate(parts)
+        return checkpoints.unit_or_error(vectors, lambda row: f"{self.uri}, image {row}")
 
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """(texts, dim) float32, unit length; equal texts are computed once. Raises ModelError for DINO."""

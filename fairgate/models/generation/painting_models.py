@@ -4,10 +4,9 @@ torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.contract import Capability, Generating, ImageSource, Request
@@ -21,14 +20,9 @@ PLAIN_CODE = 1  # raise it when this adapter, or what it calls, gives other pict
 MAX_SIDE = 2048  # pixels: attention grows with the fourth power of it
 
 
-def open_plain_pipeline(named: str, options: Mapping[str, str], request: Request) -> PlainPaintingModel:
+def open_plain_pipeline(request: Request) -> PlainPaintingModel:
     """The pipeline, hashed. Raises ModelError, also for an option that only a Stable Diffusion has."""
-    if odd := sorted(set(options) - {"size", "lora", "lora_scale"}):
-        raise ModelError(
-            f"the option '{odd[0]}' is for a Stable Diffusion, and the folder holds another pipeline.",
-            where=request.uri,
-            remedy="leave it out; ?size= is the side of a picture, ?lora=FILE a LoRA",
-        )
+    named, options = checkpoints.split_options(request.uri, request.address, ("size", "lora", "lora_scale"))
     side = (
         int(checkpoints.option_number(request.uri, "size", options["size"], 8, MAX_SIDE)) if "size" in options else None
     )

@@ -208,10 +208,11 @@ def hole(width: int = 40, height: int = 32) -> np.ndarray:
 
 def restyle(model: Any, image: Image.Image, prompts: Sequence[str], seeds: Sequence[int], how: Any) -> Any:
     """Variants of an image by a loaded model's img2img, of the image's size."""
-    from fairgate.models.generation.diffusion.paint import at_size, restyled, working_size
+    from fairgate.models.generation.diffusion.paint import at_size, made_latents, working_size
 
     size = working_size(image.size, model.vae_factor, how.size)
-    return at_size(restyled(model, [image] * len(prompts), size, prompts, seeds, how), image.size)
+    shown: dict[str, Any] = {"image": at_size([image] * len(prompts), size), "strength": how.strength}
+    return at_size(model.decode(made_latents(model, "Img2Img", prompts, how, seeds, **shown)), image.size)
 
 
 def repaint(inpainter: Any, image: Image.Image, mask: np.ndarray, prompts: Sequence[str], seed: int, how: Any) -> Any:

@@ -166,6 +166,28 @@ def test_what_cannot_be_a_classifier_is_refused(pipelines: Any, kind: str, optio
         classifier(pipelines[kind], options).errors(PROMPTS)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"_class_name": "EDMEulerScheduler", "prediction_type": "v_prediction"},
+        {"_class_name": "FlowMatchEulerDiscreteScheduler"},
+        {"prediction_type": "flow_prediction"},
+    ],
+    ids=["EDM", "a flow", "a prediction"],
+)
+def test_a_model_that_noises_pictures_in_another_way_is_no_classifier(
+    pipelines: Any, tmp_path: Path, changes: dict[str, str]
+) -> None:
+    folder = Path(shutil.copytree(pipelines["sd1"], tmp_path / "sd1"))
+    for name, change in {
+        "scheduler/scheduler_config.json": changes,
+        "model_index.json": {"scheduler": ["diffusers", changes.get("_class_name", "DDIMScheduler")]},
+    }.items():
+        (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | change))
+    with pytest.raises(ModelError, match="its error is no diffusion's"):
+        classifier(folder).errors(PROMPTS)
+
+
 def test_pickled_weights_and_code_of_the_models_own_are_refused(pipelines: Any, tmp_path: Path) -> None:
     for name in ("pickled", "coded"):
         shutil.copytree(pipelines["sd1"], tmp_path / name)

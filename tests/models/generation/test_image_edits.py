@@ -133,7 +133,7 @@ def test_a_strength_that_leaves_no_step_is_refused(pipelines: dict[str, Path]) -
 def test_latents_that_are_not_numbers_are_an_error_that_names_the_picture(
     pipelines: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairgate.models.generation.diffusion import paint as module
+    from fairgate.models.generation.diffusion_classifier import engine as module
 
     monkeypatch.setattr(module, "made_latents", lambda *_, **__: torch.full((1, 4, 8, 8), torch.nan))
     with pytest.raises(ModelError, match="NaN or infinite"):

@@ -74,21 +74,6 @@ class DiffusionPainter(Diffusing):
             return self.model.decode(made_latents(self.model, "", prompts, how, seeds, width=side, height=side))
 
 
-def restyled(
-    model: StableDiffusion,
-    pictures: Sequence[Image],
-    size: Size,
-    prompts: Sequence[str],
-    seeds: Sequence[int],
-    how: Sampling,
-) -> list[Image]:
-    """Image to image (SDEdit), at a size: a variant of every picture, by its prompt and seed. Noise is added, as much
-    as `how.strength` says, and taken away again; at strength 1.0 the picture is still under the noise, as in diffusers.
-    """
-    given: dict[str, Any] = {"image": at_size(pictures, size), "strength": how.strength}
-    return model.decode(made_latents(model, "Img2Img", prompts, how, seeds, **given))
-
-
 def made_latents(
     model: StableDiffusion,
     work: Work,

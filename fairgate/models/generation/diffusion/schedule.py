@@ -12,7 +12,7 @@ from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from fairgate.ground.errors import ModelError, did_you_mean
-from fairgate.models.checkpoints import silenced
+from fairgate.models.checkpoints import naming, silenced
 
 SCHEDULERS = {
     "ddim": "DDIMScheduler",
@@ -43,15 +43,8 @@ def make_scheduler(name: str, config: Mapping[str, Any], where: str) -> Any:
     kind = getattr(diffusers, name, None)
     if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
         raise ModelError(f"diffusers has no scheduler '{name}'.", where=where, remedy="update diffusers")
-    try:
-        with running_diffusers():
-            made = kind.from_config(config)  # type: ignore[attr-defined] # a scheduler is a ConfigMixin, too
-    except (TypeError, ValueError, NotImplementedError) as error:
-        raise ModelError(
-            f"{name} cannot be built from the model's scheduler ({error}).",
-            where=where,
-            remedy="name another scheduler",
-        ) from error
+    with naming(where, f"have a {name}"), running_diffusers():
+        made = kind.from_config(config)  # type: ignore[attr-defined] # a scheduler is a ConfigMixin, too
     require_seeded(made.config, where)
     return made
 

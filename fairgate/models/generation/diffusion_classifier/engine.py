@@ -26,7 +26,7 @@ from fairgate.models.generation.diffusion.paint import (
     DiffusionPainter,
     at_size,
     in_fitting_batches,
-    restyled,
+    made_latents,
     square,
     working_size,
 )
@@ -52,11 +52,13 @@ class DenoisingErrors:
         self.size = square(model, size)
         scheduler = model.scheduler(1, "ddpm")
         self._kind = str(scheduler.config.prediction_type)
-        if self._kind not in ("epsilon", "v_prediction", "sample"):
+        own = model.pipeline_for("").scheduler  # those of flows and of EDM noise a picture in other ways
+        if self._kind not in ("epsilon", "v_prediction", "sample") or not hasattr(own, "alphas_cumprod"):
             raise ModelError(
-                f"the UNet predicts '{self._kind[:40]}', which is no noise, velocity or picture.",
+                f"the UNet predicts '{self._kind[:40]}' for a {type(own).__name__}: its error is no diffusion's.",
                 where=f"{model.where}/scheduler/scheduler_config.json",
-                remedy="set prediction_type to what it was trained for: epsilon, v_prediction or sample",
+                remedy="name the scheduler and the prediction_type that it was trained for (epsilon, v_prediction, "
+                "sample); a model of a flow only edits and paints",
             )
         trained = int(scheduler.config.num_train_timesteps)
         if samples > trained:
@@ -158,9 +160,11 @@ class ImageEditor:
         sampling, edits = Sampling(how.steps, how.guidance, how.strength), list(pictures)
         for size in dict.fromkeys(sizes):
             places = [place for place, own in enumerate(sizes) if own == size]
-            shown, own_seeds = [pictures[place] for place in places], [seeds[place] for place in places]
-            made = restyled(self.model, shown, size, [self.prompt] * len(shown), own_seeds, sampling)
-            for place, edit in zip(places, made, strict=True):
+            shown = at_size([pictures[place] for place in places], size)
+            own_seeds, prompts = [seeds[place] for place in places], [self.prompt] * len(places)
+            given: dict[str, Any] = {"image": shown, "strength": how.strength}
+            latents = made_latents(self.model, "Img2Img", prompts, sampling, own_seeds, **given)
+            for place, edit in zip(places, self.model.decode(latents), strict=True):
                 (edits[place],) = at_size([edit], pictures[place].size)
         return edits
 

@@ -72,7 +72,7 @@ class DiffusionFamily(FolderFamily):
         an error or a picture is needed."""
         named, options = split_options(request.uri, request.address, _OPTIONS)
         if is_plain(judged_folder(options.get("config", named), request.base)):
-            return open_plain_pipeline(named, options, request)
+            return open_plain_pipeline(request)
         settings = Classifying.of(request.uri, options)
         scale = lora_scale(request.uri, options)
         vae, lora, config = map(options.get, ("vae", "lora", "config"))
