@@ -63,6 +63,10 @@ class FolderFamily(FileFamily):
         """The folder, unless it is a model of the hub."""
         return checkpoints.local_folder(address)
 
+    def is_plain(self, folder: Path) -> bool:
+        """Whether the library alone opens a folder: of a type that no family lists, saved for this family's task."""
+        return bool(self.ending) and checkpoints.is_plain(folder, self.ending, self.scheme, self.parts)
+
     def found(
         self,
         request: Request,
@@ -78,7 +82,7 @@ class FolderFamily(FileFamily):
         Raises ModelError."""
         folder = checkpoints.judged_folder(named, request.base)
         processor = checkpoints.option_folder(options, "processor", request.base)
-        if self.ending and checkpoints.is_plain(folder, self.ending, self.scheme, self.parts):
+        if self.is_plain(folder):
             return checkpoints.find_plain(folder, processor, self.scheme)
         if plain:
             checkpoints.require_type(folder, tuple(kinds), "score", self.scheme, checkpoints.require_no_code)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
@@ -38,20 +39,22 @@ class FeatureFamily(FolderFamily):
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
     files = ("head", "labels")
 
+    def is_plain(self, folder: Path) -> bool:
+        """Whether a folder is of another type than those listed, saved without a head: as `CLIPModel`, `BeitModel`."""
+        config = checkpoints.read_small_config(folder / "config.json") or {}
+        kind, saved = config.get("model_type"), config.get("architectures")
+        named = str(saved[0]) if isinstance(saved, list) and saved else ""
+        # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
+        others = ("timm_wrapper", "siglip2")
+        return isinstance(kind, str) and kind not in (*checkpoints.BACKBONES, *others) and named.endswith("Model")
+
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on, which answers no probe.
         Raises ModelError."""
         address, options = checkpoints.split_options(
             request.uri, request.address, ("head", "labels", "pool", "processor")
         )
-        folder = checkpoints.judged_folder(address, request.base)
-        processor = checkpoints.option_folder(options, "processor", request.base)
-        if _is_encoder(checkpoints.read_small_config(folder / "config.json") or {}):
-            found = checkpoints.find_plain(folder, processor, self.scheme)
-        else:
-            found = checkpoints.find_folder(
-                folder, checkpoints.BACKBONES, scheme=self.scheme, processor=processor, tokenizer=False
-            )
+        found = self.found(request, address, options, checkpoints.BACKBONES, tokenizer=False)
         head = _head_of(options, found, request)
         pool = _pool(found, options.get("pool"), head, request.uri)
         fingerprint, names, attribute = found.fingerprint, LabelNames((), {}), ""
@@ -88,15 +91,6 @@ def _head_of(options: Mapping[str, str], found: TransformersFolder, request: Req
             remedy="name that backbone, or fit a head on this one: `fairgate head fit`",
         )
     return head
-
-
-def _is_encoder(config: Mapping[str, Any]) -> bool:
-    """Whether a config is of another type than those listed, saved without a head: as `CLIPModel`, `BeitModel`."""
-    kind, saved = config.get("model_type"), config.get("architectures")
-    named = str(saved[0]) if isinstance(saved, list) and saved else ""
-    # timm's own folder is better known; a mask goes with the patches of a SigLIP 2
-    others = ("timm_wrapper", "siglip2")
-    return isinstance(kind, str) and kind not in (*checkpoints.BACKBONES, *others) and named.endswith("Model")
 
 
 def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
