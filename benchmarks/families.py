@@ -62,7 +62,8 @@ def save_all(root: Path) -> None:
 
 def run(family: str, way: str, folder: Path, checkout: Path, device: str) -> dict[str, float]:
     """`timed` in a process that imports a checkout's fairgate."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(RUNS), family, way, str(folder), device]
     done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -55,11 +55,11 @@ def test_where_the_machine_cannot_isolate_it_ci_gives_no_numbers(
 ) -> None:
     save_onnx(tmp_path / "m.onnx")
     monkeypatch.setenv("CI", "true")
-    told = child.IsolatedModel._answered
+    told = child.IsolatedModel._answer
 
     def unable(self: Any, write: Any) -> Any:
         return {**told(self, write), "missing": ["the network"]}
 
-    monkeypatch.setattr(child.IsolatedModel, "_answered", unable)
+    monkeypatch.setattr(child.IsolatedModel, "_answer", unable)
     with pytest.raises(ModelError, match="does not keep the model from the network"):
         opened(pictures, tmp_path).outputs()

@@ -1,5 +1,5 @@
-from .child import IsolatedDetector as IsolatedDetector
-from .child import IsolatedPainter as IsolatedPainter
-from .child import IsolatedSeeing as IsolatedSeeing
-from .child import isolated as isolated
-from .child import isolated_towers as isolated_towers
+from .called import IsolatedDetector as IsolatedDetector
+from .called import IsolatedPainter as IsolatedPainter
+from .called import IsolatedSeeing as IsolatedSeeing
+from .called import isolated as isolated
+from .called import isolated_towers as isolated_towers

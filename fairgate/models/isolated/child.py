@@ -1,5 +1,4 @@
-"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it. Models in such a
-process are called as loaded ones are."""
+"""The process that opens a stranger's model: started for it alone, asked by messages, ended with it."""
 
 from __future__ import annotations
 
@@ -15,26 +14,13 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO, Any
 
 from fairgate.ground.ci import in_ci, patience
 from fairgate.ground.errors import DeviceError, ModelError, clean
-from fairgate.models.checkpoints import Device, Embeddings, Encoder, HashedFiles, TransformersFolder
-from fairgate.models.classifiers.fixed_labels import Loaded
-from fairgate.models.contract import MOST_BOXES, Generating
 from fairgate.models.isolated.messages import Opened, receive
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from fairgate.models.vlm.asking import Asking
 
 _SCRIPT = Path(__file__).with_name("sandbox.py")
 _PASSED_ON = (
@@ -44,7 +30,6 @@ _PASSED_ON = (
 """Environment variables that the process gets: none with a secret."""
 _SET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _SHOWN = 4_000  # characters of an error
-_MOST_SETTINGS = 40  # of a folder, in a note
 _LAST = 5  # seconds between its last word and its end
 _TIMEOUT = "FAIRGATE_MODEL_TIMEOUT"  # seconds to open a model, or to answer about a batch of pictures; 3,600 if not set
 
@@ -54,11 +39,13 @@ class IsolatedModel:
 
     Raises ModelError where it cannot be opened, where the process ends or does not answer in time, and, in CI, where
     the machine cannot isolate it; DeviceError for a device without memory. Questions may come from several threads, and
-    wait for each other.
+    wait for each other; what is told waits for nothing.
     """
 
     def __init__(self, uri: str, open_model: Callable[[], Opened], readable: Iterable[Path]) -> None:
-        self.uri, self._lock, self._late = uri, threading.Lock(), False
+        self.uri, self._late = uri, False
+        self._failure: ModelError | None = None
+        self._asking, self._writing, self._ending = threading.Lock(), threading.Lock(), threading.Lock()
         self._patience = min(patience(os.environ, _TIMEOUT, 3600, ModelError), threading.TIMEOUT_MAX)
         home = Path(tempfile.mkdtemp(prefix="fairgate-isolated-")).resolve()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
@@ -84,39 +71,41 @@ class IsolatedModel:
         }
         opening = pickle.dumps(open_model)
         header = json.dumps({**settings, "length": len(opening)}).encode()
-        self.facts: dict[str, Any] = self._answered(lambda stream: stream.write(header + b"\n" + opening))
+        self.facts: dict[str, Any] = self._answer(header + b"\n" + opening)
         if missing := [clean(str(each), 80) for each in self.facts.get("missing", [])]:
             self._require_local(missing)
 
     def ask(self, what: str, *given: Any) -> Any:
         """The answer to one question, which may be anything that a message holds; None for none. Raises as the class
         does."""
-        return self._answered(lambda stream: pickle.dump((what, given), stream)).get("answer")
+        return self._answer(pickle.dumps((what, given, True))).get("answer")
+
+    def tell(self, what: str, *given: Any) -> None:
+        """What the process is to do while it answers another question, or before the next one. Raises as the class
+        does."""
+        with self._watched():
+            self._write(pickle.dumps((what, given, False)))
 
     def close(self) -> None:
         """End the process."""
         self._end()
 
-    def _answered(self, write: Any) -> dict[str, Any]:
-        with self._lock, self._limited():
-            try:
-                write(self._process.stdin)
-                self._process.stdin.flush()  # type: ignore[union-attr]
-                content = receive(self._process.stdout)  # type: ignore[arg-type]
-            except Exception as error:  # of any type: what it answers may be anything
-                broken = self._broken(error)
-                self._end()
-                raise broken from error
-            except BaseException:
-                self._end()  # an answer that nobody waits for would be taken for the next one's
-                raise
+    def _answer(self, question: bytes) -> dict[str, Any]:
+        with self._asking, self._watched():
+            self._write(question)
+            content = receive(self._process.stdout)  # type: ignore[arg-type]
         if "error" in content:
             raise self._told(content)
         return content
 
+    def _write(self, message: bytes) -> None:
+        with self._writing:
+            self._process.stdin.write(message)  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
+
     @contextlib.contextmanager
-    def _limited(self) -> Iterator[None]:
-        """End the process if this takes too long, which ends every wait for it."""
+    def _watched(self) -> Iterator[None]:
+        """End the process if this takes too long, which ends every wait for it, or if it fails."""
 
         def late() -> None:
             self._late = True
@@ -127,6 +116,14 @@ class IsolatedModel:
         alarm.start()
         try:
             yield
+        except Exception as error:  # of any type: what it answers may be anything
+            with self._ending:  # of two threads, the first one sees why
+                self._failure = self._failure or self._broken(error)
+                self._end()
+            raise self._failure from error
+        except BaseException:
+            self._end()  # an answer that nobody waits for would be taken for the next one's
+            raise
         finally:
             alarm.cancel()
 
@@ -207,143 +204,3 @@ def _ended(process: subprocess.Popen[bytes], home: Path, errors: IO[bytes]) -> N
     process.wait()
     with contextlib.suppress(RecursionError):  # folders in folders without end stay
         shutil.rmtree(home, ignore_errors=True)  # changes no file's mode, as TemporaryDirectory does
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UnpreparedPicture:
-    """A picture that a process will prepare: its levels, (height, width, 3) uint8, and whose it is."""
-
-    levels: Any
-    by: IsolatedModel
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of what the process makes of it, if that is one array."""
-        (made,) = prepared([self])
-        return () if isinstance(made, Mapping) else tuple(made.shape)
-
-
-def _of(
-    model: IsolatedModel,
-) -> tuple[Callable[[Any], UnpreparedPicture], Callable[[Sequence[UnpreparedPicture]], Embeddings]]:
-    """What prepares a picture, and what makes outputs of pictures that this or another process prepares."""
-
-    def outputs(pictures: Sequence[UnpreparedPicture]) -> Embeddings:
-        if all(picture.by is model for picture in pictures):
-            return _rows(model.ask("pictures", [picture.levels for picture in pictures]), len(pictures))
-        return _rows(model.ask("prepared", prepared(pictures)), len(pictures))
-
-    return lambda image: UnpreparedPicture(np.asarray(image, dtype=np.uint8), model), outputs
-
-
-def prepared(pictures: Sequence[UnpreparedPicture]) -> list[Any]:
-    """What their own process makes of pictures: an array of each, or arrays by name."""
-    return list(pictures[0].by.ask("prepare", [picture.levels for picture in pictures]))
-
-
-def _rows(answer: Any, count: int) -> Embeddings:
-    """Outputs of so many pictures or texts, (count, width) float32. Raises ModelError for other ones."""
-    outputs = np.asarray(answer, dtype=np.float32)
-    if outputs.ndim != 2 or len(outputs) != count:  # a single row would be taken for every picture's
-        raise ModelError(f"the model answered {count:,} questions with numbers of shape {outputs.shape}.")
-    return outputs
-
-
-def _opened(kind: str, found: TransformersFolder, device: Device, *more: Any) -> IsolatedModel:
-    """A process in which the folder's model is loaded. Raises ModelError or DeviceError."""
-    from fairgate.models.isolated.host import opened
-
-    found.files.require_unchanged()
-    added = found.adapter.files.paths.values() if found.adapter else ()
-    task = partial(opened, kind, found, device, *more)
-    return IsolatedModel(str(found.path), task, [*found.files.paths.values(), *added])
-
-
-def isolated(load: Callable[..., Loaded], found: TransformersFolder, device: Device, *more: Any) -> Loaded:
-    """A plain folder's model of pictures, as `load` returns it when it is called with what follows."""
-    return Loaded(*_of(_opened("pictures", found, device, load, *more)))
-
-
-def isolated_towers(load: Callable[..., Encoder], found: TransformersFolder, device: Device) -> Encoder:
-    """A plain folder's two towers, as `load` returns them."""
-    model = _opened("towers", found, device, load)
-    prepare, outputs = _of(model)
-
-    def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
-        return _rows(model.ask("texts", {name: np.asarray(part) for name, part in tokens.items()}), len(tokens["ids"]))
-
-    def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
-        return {name: np.asarray(ids) for name, ids in model.ask("tokens", list(prompts)).items()}
-
-    facts = model.facts
-    return Encoder(
-        float(facts["scale"]), float(facts["bias"]), int(facts["vocabulary"]), prepare, outputs, tokens, encode_tokens
-    )
-
-
-class IsolatedDetector:
-    """A plain folder's detector."""
-
-    def __init__(self, found: TransformersFolder, device: Device) -> None:
-        self._model = _opened("detector", found, device)
-
-    def boxes(self, pictures: Sequence[Any], what: str) -> list[NDArray[np.float32]]:
-        """As of the detectors that fairgate runs itself: (MOST_BOXES, 5) of each picture."""
-        answer = self._model.ask("boxes", [np.asarray(picture) for picture in pictures], what)
-        boxes = np.asarray(answer, dtype=np.float32)
-        if boxes.shape != (len(pictures), MOST_BOXES, 5) or not np.isfinite(boxes).all():
-            raise ModelError(f"the model answered with numbers of shape {boxes.shape}, or NaN: no boxes.")
-        return list(boxes)
-
-
-_Shown = tuple[NDArray[np.uint8], str | None]  # a picture's levels, and a message (None: the prompt)
-
-
-class IsolatedSeeing:
-    """A folder's model of pictures and text. `shares`: labels continue one pass over their prompt, which was tried on
-    what the `seed` draws, or is known. `unused` are the settings of decoding that the folder has."""
-
-    def __init__(self, found: TransformersFolder, asking: Asking, device: Device, seed: int) -> None:
-        self._model = _opened("vlm", found, device, asking, seed)
-        self.shares = bool(self._model.facts.get("shares"))
-        self.unused = [clean(str(name), 80) for name in list(self._model.facts.get("unused", ()))[:_MOST_SETTINGS]]
-
-    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
-        """The tokens of each label."""
-        found = self._model.ask("tokens", list(labels))
-        return [[int(token) for token in found[place]] for place in range(len(labels))]
-
-    def inputs(self, shown: Any, message: str | None = None) -> _Shown:
-        """A picture's levels, and a message (None: the prompt)."""
-        return np.asarray(shown), message
-
-    def log_likelihoods(self, shown: Sequence[_Shown], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Summed log-probabilities of labels, given by their tokens, on pictures: (pictures, labels)."""
-        levels, messages = zip(*shown, strict=True)
-        sums = self._model.ask("likelihoods", levels, messages, [list(ids) for ids in labels])
-        return np.asarray(sums, dtype=np.float64).reshape(len(shown), len(labels))
-
-    def answers(self, shown: Sequence[_Shown], longest: int) -> list[str]:
-        """What is answered to each picture and message."""
-        levels, messages = zip(*shown, strict=True)
-        found = self._model.ask("answers", levels, messages, longest)
-        return [clean(str(found[place])) for place in range(len(shown))]
-
-
-class IsolatedPainter:
-    """A plain pipeline, which paints. `settings` are those of `PlainPainter`."""
-
-    def __init__(self, settings: Mapping[str, Any], files: HashedFiles, device: Device) -> None:
-        from fairgate.models.isolated.host import opened
-
-        files.require_unchanged()
-        task = partial(opened, "painter", dict(settings), device, files)
-        self._model = IsolatedModel(str(settings["path"]), task, files.paths.values())
-        self.rows = 4 if device.is_cuda else 1
-
-    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> list[Image]:
-        """A picture of each prompt and seed. Raises as the process does."""
-        from PIL import Image
-
-        found = self._model.ask("paint", list(prompts), list(seeds), how.steps, how.guidance)
-        return [Image.fromarray(found[place]) for place in range(len(prompts))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,15 +50,31 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
 
     model = open_seeing(found, asking, device, seed)
 
-    def inputs(levels: Sequence[Any], messages: Sequence[str | None]) -> list[Any]:
-        return [model.inputs(*each) for each in zip(_pictures(levels), messages, strict=True)]
+    kept = dict[int, Any]()
+
+    def keep(number: int, levels: Any, message: str | None) -> None:
+        try:
+            kept[number] = model.inputs(Image.fromarray(levels), message)
+        except Exception as error:  # of any type: it is raised where the answer is waited for
+            kept[number] = error
+
+    def of_kept(function: Callable[..., Any], numbers: Sequence[int], *given: Any) -> Any:
+        inputs = [kept[number] for number in numbers]
+        for error in inputs:
+            if isinstance(error, Exception):
+                raise error
+        answer = function(inputs, *given)
+        for number in numbers:  # not before: where memory is short, half of them are asked about again
+            del kept[number]
+        return answer
 
     with scoring(device):
         facts = {"shares": model.shares, "unused": model.unused}
     return facts, {
         "tokens": model.tokens,
-        "likelihoods": lambda levels, messages, labels: model.log_likelihoods(inputs(levels, messages), labels),
-        "answers": lambda levels, messages, longest: model.answers(inputs(levels, messages), longest),
+        "keep": keep,
+        "likelihoods": partial(of_kept, model.log_likelihoods),
+        "answers": partial(of_kept, model.answers),
     }
 
 

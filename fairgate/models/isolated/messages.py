@@ -9,6 +9,8 @@ import pickle
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -63,7 +65,8 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
 
 def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
     """Open a model by a pickled function, tell the facts about it and what the machine could not take away, and answer
-    until nobody asks."""
+    until nobody asks. A thread reads the questions, and does at once what nobody waits for, such as to prepare the
+    pictures of the next question."""
     functions: dict[str, Callable[..., Any]] = {}
 
     def told() -> dict[str, Any]:
@@ -74,13 +77,24 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
     def answered(what: str, given: Sequence[Any]) -> dict[str, Any]:
         return {"answer": functions[what](*given)}
 
-    _reply(answers, told, "the model cannot be loaded")
-    while functions:
+    coming = SimpleQueue[tuple[str, Sequence[Any]] | None]()
+
+    def read() -> None:
         try:
-            what, given = pickle.load(questions)  # noqa: S301 - the parent's
+            while True:
+                what, given, waits = pickle.load(questions)  # noqa: S301 - the parent's
+                if waits:
+                    coming.put((what, given))
+                else:
+                    functions[what](*given)
         except EOFError:
-            return
-        _reply(answers, partial(answered, what, given), "the model cannot answer")
+            coming.put(None)
+
+    _reply(answers, told, "the model cannot be loaded")
+    if functions:
+        Thread(target=read, daemon=True).start()
+        while (question := coming.get()) is not None:
+            _reply(answers, partial(answered, *question), "the model cannot answer")
 
 
 def _packed(value: Any, arrays: list[NDArray[Any]]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import json
 import os
 import platform
@@ -33,8 +34,10 @@ _OTHERS = 0b11  # abstract sockets of, and signals to, other processes: from ver
 
 _REFUSED = {
     "x86_64": (
-        # socket, connect, accept, bind, listen, execve, ptrace, mount, add_key, request_key, keyctl, unshare,
-        *(41, 42, 43, 49, 50, 59, 101, 165, 248, 249, 250, 272),
+        # socket, bind, listen: a GPU's driver needs these
+        *(41, 49, 50),
+        # connect, accept, accept4, execve, ptrace, mount, add_key, request_key, keyctl, unshare,
+        *(42, 43, 288, 59, 101, 165, 248, 249, 250, 272),
         # open_by_handle_at, setns, process_vm_readv, process_vm_writev, bpf, execveat, io_uring_setup, pidfd_getfd,
         *(304, 308, 310, 311, 321, 322, 425, 438),
         # fork, vfork; tkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, pidfd_open; setpriority, ioprio_set
@@ -49,7 +52,8 @@ _REFUSED = {
         *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 161, 166, 298, 300, 323),
     ),
     "aarch64": (
-        *(198, 203, 202, 200, 201, 221, 117, 40, 217, 218, 219, 97),
+        *(198, 200, 201),
+        *(203, 202, 242, 221, 117, 40, 217, 218, 219, 97),
         *(265, 268, 270, 271, 280, 281, 425, 438),
         *(130, 138, 240, 424, 434, 140, 30),
         *(45, 52, 53, 452, 55, 54, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469, 437),
@@ -57,13 +61,17 @@ _REFUSED = {
     ),
 }
 """By processor: the system calls that are answered with "not permitted", in one order."""
+_OF_DRIVERS = 3  # of them, the first
 _NAMES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """How seccomp calls a processor."""
 _ALL = 0xFFFFFFFF
+_UNIX, _DATAGRAM = 1, 0b10  # of socket: its family; the type's bit of what can be sent to without a connection
 _THREAD = 0x10000  # of clone: a thread of this process, not another one
 _CUT, _MODE = 0x200, 0x203  # of open: to cut a file; that, and whether it is opened for reading alone
 _ALLOW, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050001, 0x00050026
 _CLONE3 = 435  # its flags are in memory, which a filter cannot see: the C library takes clone instead
+_GPUS = tuple(each.name for each in Path("/dev").glob("nvidia*"))
+_THREADS = Path("/proc/self/task")  # a GPU's driver names its threads, by writing there
 _KEPT = 0b110  # capabilities of root: to read, where files are let through, what others own
 _OTHER_NUMBERS = 0x40000000  # x86-64's second table of system calls begins here
 
@@ -79,7 +87,7 @@ def restrict(readable: Iterable[Path], writable: Path) -> list[str]:
     Returns what this machine's kernel cannot take away: FILES, NETWORK, PROGRAMS. Cannot be undone.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    allowed = [*readable, *_of_the_machine(), writable]
+    allowed = [*readable, *_of_the_machine(), writable, *([_THREADS] if _GPUS else [])]
     libc = ctypes.CDLL(None, use_errno=True)
     missing = []
     if not hasattr(libc, "prctl") or libc.prctl(38, 1, 0, 0, 0):  # PR_SET_NO_NEW_PRIVS: what both of them need
@@ -99,7 +107,7 @@ def _of_the_machine() -> list[Path]:
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/share"}
     some = ("ld.so.cache", "ld.so.conf.d", "localtime", "nsswitch.conf", "passwd", "OpenCL", "vulkan", "alternatives")
     facts = ("self", "cpuinfo", "meminfo", "stat", "filesystems", "modules", "devices", "driver")
-    devices = ("null", "zero", "urandom", "random", *(each.name for each in Path("/dev").glob("nvidia*")))
+    devices = ("null", "zero", "urandom", "random", *_GPUS)
     paths = [*map(Path, sorted(prefixes)), Path("/usr/local/nvidia"), Path("/usr/local/cuda"), Path("/sys")]
     paths += [Path("/etc", name) for name in some] + [Path("/proc", name) for name in (*facts, "sys/vm", "sys/kernel")]
     return [*paths, *(Path("/dev", name) for name in devices)]
@@ -115,7 +123,7 @@ def _confine(libc: Any, allowed: Iterable[Path], writable: Path) -> bool:
     if descriptor < 0:
         return False
     for path in allowed:
-        writes = path == writable or Path("/dev") in path.parents
+        writes = path in (writable, _THREADS) or Path("/dev") in path.parents
         rights = (handled & ~1) if writes else _READ  # programs are started nowhere
         try:
             opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -135,13 +143,14 @@ def _confine(libc: Any, allowed: Iterable[Path], writable: Path) -> bool:
 def _some_calls(processor: str) -> list[tuple[int, int, int, int, bool]]:
     """System calls that depend on an argument: the number, which argument, its bits that count, their value, and
     whether they are permitted with that value alone, or with any other."""
-    own = os.getpid()
-    if processor == "x86_64":  # clone, kill, tgkill, prlimit64, prctl (to outlive the parent), open, openat
-        clone, kill, tgkill, limits, control, opening = 56, 62, 234, 302, 157, [(2, 1), (257, 2)]
+    own, socket = os.getpid(), _REFUSED[processor][0]
+    if processor == "x86_64":  # clone, kill, tgkill, prlimit64, prctl (to outlive the parent), socketpair, open, openat
+        clone, kill, tgkill, limits, control, pair, opening = 56, 62, 234, 302, 157, 53, [(2, 1), (257, 2)]
     else:
-        clone, kill, tgkill, limits, control, opening = 220, 129, 131, 261, 167, [(56, 2)]
+        clone, kill, tgkill, limits, control, pair, opening = 220, 129, 131, 261, 167, 199, [(56, 2)]
     some = [(clone, 0, _THREAD, _THREAD, True), (kill, 0, _ALL, own, True), (tgkill, 0, _ALL, own, True)]
     some += [(limits, 0, _ALL, 0, True), (control, 0, _ALL, _END_WITH_PARENT, False)]
+    some += [(socket, 0, _ALL, _UNIX, True), (socket, 1, _DATAGRAM, 0, True), (pair, 1, _DATAGRAM, 0, True)]
     return some + [(number, place, _MODE, _CUT, False) for number, place in opening]
 
 
@@ -155,11 +164,11 @@ def _filter_calls(libc: Any) -> bool:
     steps = [(load, 0, 0, 4), (equal, 1, 0, _NAMES[processor]), refuse]
     steps += [(load, 0, 0, 0), (at_least, 0, 1, _OTHER_NUMBERS), refuse]
     steps += [(equal, 0, 1, _CLONE3), (answer, 0, 0, _NOT_THERE)]
-    for number in _REFUSED[processor]:
+    for number in _REFUSED[processor][_OF_DRIVERS if _GPUS else 0 :]:
         steps += [(equal, 0, 1, number), refuse]
     for number, place, mask, value, alone in _some_calls(processor):
         steps += [(equal, 0, 5, number), (load, 0, 0, 16 + 8 * place), (bits, 0, 0, mask)]
-        steps += [(equal, int(alone), int(not alone), value), refuse, (answer, 0, 0, _ALLOW)]
+        steps += [(equal, int(alone), int(not alone), value), refuse, (load, 0, 0, 0)]
     steps.append((answer, 0, 0, _ALLOW))
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     header = struct.pack("@HP", len(steps), ctypes.addressof(program))
@@ -210,13 +219,14 @@ def main() -> None:
     settings: Mapping[str, Any] = json.loads(questions.readline())
     open_model = questions.read(settings["length"])
     _go_first(settings["parent"])
+    sys.path[:] = settings["path"]
+    importlib.util.find_spec("fairgate")  # lists the folder around the package, which cannot be read from here on
     missing = restrict([Path(path) for path in settings["readable"]], Path(settings["writable"]))
     if missing and settings["strict"]:
         told = json.dumps({"content": {"missing": missing}, "arrays": []}).encode()
         answers.write(struct.pack("<I", len(told)) + told)
         answers.flush()
         return
-    sys.path[:] = settings["path"]
     from fairgate.models.isolated.messages import serve
 
     serve(open_model, missing, questions, answers)

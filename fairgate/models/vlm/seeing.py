@@ -4,7 +4,6 @@ isolated process."""
 from __future__ import annotations
 
 import faulthandler
-import signal
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -166,12 +165,16 @@ class VisionLanguage(ContinuedPrompt):
             return before + ("" if self._marks_itself else self._mark) + after
         words = [{"type": "text", "text": part} if part else None for part in (before, after)]
         content = [part for part in (words[0], {"type": "image"}, words[1]) if part]
-        with _limited(self.where):
+        with _limited():
             text = self.processor.apply_chat_template(
                 [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
             )
         if len(text) > _LONGEST:
-            raise _template_fails(self.where, f"writes {len(text):,} characters")
+            raise ModelError(
+                f"the folder's chat template writes {len(text):,} characters.",
+                where=self.where,
+                remedy="save the template of the model that was tuned",
+            )
         return str(text)
 
     @property
@@ -231,22 +234,10 @@ def _continued(inputs: Inputs, label: torch.Tensor) -> dict[str, Any]:
 
 
 @contextmanager
-def _limited(where: str) -> Iterator[None]:
-    def late(*_: Any) -> None:
-        raise _template_fails(where, f"takes more than {_PATIENCE} seconds")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(_PATIENCE)
-    faulthandler.dump_traceback_later(2 * _PATIENCE, exit=True, file=2)  # 9**9**9 hears no signal
+def _limited() -> Iterator[None]:
+    """End this process if a template takes too long: 9**9**9 hears nothing else."""
+    faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=2)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _template_fails(where: str, how: str) -> ModelError:
-    return ModelError(
-        f"the folder's chat template {how}.", where=where, remedy="save the template of the model that was tuned"
-    )
