@@ -251,12 +251,6 @@ class Debiased(FileFamily):
     def open(self, request: Request) -> TwoTowers:
         """Read the mitigation, and find its model. Raises ModelError, also where they do not belong to each other."""
         named, origin = request.address.partition("?model=")[0], self.origin(request.address)
-        if origin.startswith("debiased:"):
-            raise ModelError(
-                "the model that the mitigation is to change is mitigated already.",
-                where=request.uri,
-                remedy="name the checkpoint itself, debiased:FILE?model=URI: one mitigation is judged at a time",
-            )
         if not named or not origin or "?" in named:
             raise ModelError(
                 "the URI names no file of a mitigation, no model that it changes, or another option.",

@@ -44,13 +44,6 @@ class PeftAdapters:
                 where=request.uri,
                 remedy=f"end it with the base: peft:{named or 'DIR'}?base=hf:FOLDER (or vlm:FOLDER?question=TEXT, ...)",
             )
-        if origin.startswith(("peft:", "debiased:")):
-            raise ModelError(
-                f"an adapter's base is a plain checkpoint, and this is '{origin.partition(':')[0]}:'.",
-                where=request.uri,
-                remedy="merge the first adapter into its base and save that; a mitigation goes around the adapter "
-                "(debiased:FILE?model=peft:DIR?base=URI)",
-            )
         adapter = checkpoints.find_adapter(checkpoints.judged_folder(named, request.base))
         with checkpoints.adapting(adapter, request.uri):
             model = request.open_other(origin, known_as=request.uri)

@@ -238,7 +238,9 @@ def as_two_towers(model: Model, where: str) -> TwoTowers:
     """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
     if model.uri.startswith("debiased:"):
         raise ModelError(
-            "the model is mitigated already.", where=where, remedy="name the checkpoint that it is made of"
+            "the model is mitigated already.",
+            where=where,
+            remedy="name the checkpoint that it is made of: one mitigation is judged at a time",
         )
     if not isinstance(model, TwoTowers):
         raise ModelError(
