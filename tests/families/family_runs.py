@@ -113,9 +113,9 @@ class Bench:
 
     def _general(self, text: str, uri: str) -> str:
         """Without what is this run's alone: URIs, names of tensors, digests, and the folder of its files."""
-        inner = uri.partition("base=")[2] or uri.partition("model=")[2]
-        for one in filter(None, (uri, inner)):
+        for one in filter(None, (uri, uri.partition("base=")[2], uri.partition("model=")[2])):
             text = text.replace(one, "MODEL")
+        text = re.sub(r"\b[0-9a-f]{12}\b", "DIGEST", text)
         text = re.sub(r"does not fit .+: \d+ (tensors are \w+): .+", r"does not fit ARCHITECTURE: N \1: ...", text)
         text = re.sub(r"'[\w.]*base_model[\w.]*'", "'NAME'", text)
         return text.replace(f"{self.root}/", "")
