@@ -43,16 +43,11 @@ class PlainPaintingModel(JudgedModel[IsolatedPainter]):
         super().__init__(
             request, note=f"painted by diffusers' own {found.pipeline[:80]}, in a process of its own{added}"
         )
-        self.side, self._found = side, found
+        self.side, self._found, self.source = side, found, request.source
         self.fingerprint = digest({"files": found.fingerprint, "size": side})
         self.preparation = f"plain/{PLAIN_CODE}"
         self.preprocessing = preprocessing_digest(adapter="plain", pixels=side)
         self.tokenizer = found.tokenizer
-
-    @property
-    def source(self) -> ImageSource:
-        """The rows whose prompts it paints."""
-        return self._request.source
 
     def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
         """A picture of every row's prompt, as diffusers' pipeline makes it, made as it is read, cached.

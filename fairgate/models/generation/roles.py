@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ModelError
-
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -40,10 +38,6 @@ class Sampling:
     size: int | None = None
     scheduler: str | None = None
     refine_guidance: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise ModelError(f"a schedule cannot have {self.steps} steps.", remedy="set at least one step")
 
 
 @dataclass(frozen=True, slots=True)

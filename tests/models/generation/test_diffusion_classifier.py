@@ -60,7 +60,7 @@ def test_errors_are_those_of_a_plain_loop_over_diffusers_parts(
 
     model, pipe = classifier(pipelines[kind]), stock(kind, pipeline)
     ours = model.errors(PROMPTS)
-    engine = model._denoising()
+    engine = model._denoising
     noises = diffusers.DDPMScheduler.from_config(pipe.scheduler.config)
     expected = np.zeros((4, 3))
     with torch.inference_mode():
@@ -150,7 +150,7 @@ def test_members_of_a_set_share_their_noise_and_sets_do_not(pipelines: Any) -> N
 @pytest.mark.parametrize(
     ("kind", "options", "says"),
     [
-        ("pix2pix", "samples=4", "no text-to-image model"),
+        ("pix2pix", "samples=4", "which cannot paint"),
         ("refiner", "samples=4", "SDXL's refiner"),
         ("sd_inpaint", "samples=4", "with 9 UNet channels"),
         ("sd1", "samples=0", "samples is '0', not a whole number of at least 1"),

@@ -43,8 +43,7 @@ class DiffusionInpainter(Diffusing):
         pictures' sizes differ.
         """
         require_one_each(prompts, images, masks, seeds)
-        model, own = self.model, _one_size(images)
-        _require_size(masks, own)
+        model, own = self.model, _one_size(images, masks)
         if model.is_xl and model.vae.config.get("latents_mean"):
             raise ModelError(
                 "diffusers' inpainting reads pictures without the VAE's latents_mean and latents_std.",
@@ -64,23 +63,16 @@ class DiffusionInpainter(Diffusing):
         return [_pasted(*each) for each in zip(made, images, masks, strict=True)]
 
 
-def _one_size(images: Sequence[Image]) -> Size:
+def _one_size(images: Sequence[Image], masks: Sequence[Mask]) -> Size:
     """The size of all of these. Raises ModelError where they differ."""
-    sizes = sorted({image.size for image in images})
+    sizes = sorted({image.size for image in images} | {mask.shape[::-1] for mask in masks})
     if len(sizes) != 1:
         shown = ", ".join(f"{width}x{height}" for width, height in sizes[:4])
-        raise ModelError(f"pictures of one batch differ in size ({shown}).", remedy="batch pictures of one size")
+        raise ModelError(
+            f"pictures and masks of one batch differ in size ({shown}).",
+            remedy="batch pictures of one size, each with a mask that was made from it",
+        )
     return sizes[0]
-
-
-def _require_size(masks: Sequence[Mask], own: Size) -> None:
-    """Raises ModelError for a mask of another size than its picture's."""
-    for mask in masks:
-        if mask.shape != own[::-1]:
-            raise ModelError(
-                f"the mask is {mask.shape[1]}x{mask.shape[0]} pixels, and its picture {own[0]}x{own[1]}.",
-                remedy="make the mask from this very picture",
-            )
 
 
 def _pasted(made: Image, original: Image, mask: Mask) -> Image:

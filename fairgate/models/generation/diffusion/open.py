@@ -13,32 +13,43 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import versions
-from fairgate.models.generation.diffusion.files import EDIT, SD, XL, PipelineAddress, find_pipeline
+from fairgate.models.generation.diffusion.files import (
+    EDIT,
+    INDEX,
+    SD,
+    XL,
+    PipelineAddress,
+    PipelineFiles,
+    find_pipeline,
+)
 from fairgate.models.generation.roles import Role
 
-_WHOLE = tuple(name for name in (*SD, *XL) if "Inpaint" not in name)
-
-
 _ROLES: dict[Role, tuple[str, tuple[str, ...], tuple[int, ...]]] = {
-    "painter": ("paint", _WHOLE, (4,)),
+    "painter": ("paint", (*SD, *XL), (4,)),
     "inpainter": ("inpaint", (*SD, *XL), (4, 9)),  # 9: a UNet that was trained for inpainting
     "editor": ("edit", EDIT, (8,)),
 }
 """What is done in a role, by which pipelines, with how many channels of the UNet."""
 
 
-def _opened(role: Role, uri: str, address: str, *, device: str, base: Path) -> Any:
-    """A role over a loaded pipeline. Raises ModelError, for another one before it is loaded, and DeviceError."""
-    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
-    found, (verb, pipelines, channels) = find_pipeline(PipelineAddress.of(address, uri), base), _ROLES[role]
+def require_role(found: PipelineFiles, role: Role) -> None:
+    """Raises ModelError for a pipeline that cannot be used in a role."""
+    verb, pipelines, channels = _ROLES[role]
     refiner = role == "painter" and found.is_refiner
     if found.pipeline not in pipelines or found.channels not in channels or refiner:
         raise ModelError(
             f"the model is {found.kind}, which cannot {verb} here.",
-            where=str(found.folder / "model_index.json"),
+            where=str(found.folder / INDEX),
             remedy=f"to {verb}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet channels"
             + ("; a refiner goes with its base: hf:BASE?refiner=REFINER" if role == "painter" else ""),
         )
+
+
+def _opened(role: Role, uri: str, address: str, *, device: str, base: Path) -> Any:
+    """A role over a loaded pipeline. Raises ModelError, for another one before it is loaded, and DeviceError."""
+    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+    found = find_pipeline(PipelineAddress.of(address, uri), base)
+    require_role(found, role)
     from fairgate.models.generation.diffusion import inpaint, paint, pipeline
 
     model = pipeline.StableDiffusion(found, uri, device)

@@ -179,16 +179,12 @@ class DiffusionEditor(Diffusing):
         Raises ModelError where the settings cannot share a batch, or name a refiner.
         """
         require_one_each(instructions, seeds, hows)
-        if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1:
+        if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1 or any(how.refine_from for how in hows):
             raise ModelError(
-                "edits of one batch differ in steps, scheduler or size.",
-                remedy="edit in one batch per setting; only guidance, image guidance and negative prompts may differ",
-            )
-        if any(how.refine_from is not None for how in hows):
-            raise ModelError(
-                "edits are made by one UNet, and no refiner takes over.",
+                "edits of one batch differ in steps, scheduler or size, or name a refiner.",
                 where=self.uri,
-                remedy="leave refine_from out of an editor's sampling",
+                remedy="edit in one batch per setting, without refine_from; only guidance, image guidance and negative "
+                "prompts may differ",
             )
         model = self.model
         size = working_size(image.size, model.vae_factor, hows[0].size)

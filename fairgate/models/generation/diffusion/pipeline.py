@@ -27,7 +27,7 @@ from fairgate.models.checkpoints import diverged, find_device
 from fairgate.models.generation.diffusion.components import Placement, load_component
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.lora import merge_lora
-from fairgate.models.generation.diffusion.schedule import class_of, make_scheduler, running_diffusers
+from fairgate.models.generation.diffusion.schedule import make_scheduler, running_diffusers
 from fairgate.models.generation.diffusion.single_file import require_whole
 from fairgate.models.generation.offload import current_offload
 
@@ -155,7 +155,7 @@ class StableDiffusion:
         with running_diffusers():
             made = kind(**{name: value for name, value in (settings | parts).items() if name in takes})
         if scheduler is not None:
-            made.scheduler = make_scheduler(class_of(scheduler, self.where), made.scheduler.config, self.where)
+            made.scheduler = make_scheduler(scheduler, made.scheduler.config, self.where)
         made.set_progress_bar_config(disable=True)
         return made
 

@@ -27,22 +27,16 @@ SCHEDULERS = {
 """Short names of diffusers' schedulers, for `Sampling.scheduler`."""
 
 
-def class_of(short: str, where: str) -> str:
-    """The class of a short name. Raises ModelError for a name that is not in SCHEDULERS."""
-    if short not in SCHEDULERS:
-        raise ModelError(
-            f"there is no scheduler '{short}'.",
-            where=where,
-            remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
-        )
-    return SCHEDULERS[short]
-
-
 def make_scheduler(name: str, config: Mapping[str, Any], where: str) -> Any:
-    """A new scheduler of a class of diffusers. Raises ModelError: no such class, or a config that it does not take."""
-    kind = getattr(diffusers, name, None)
+    """A new scheduler of diffusers, by its short name or its class. Raises ModelError for a class that diffusers lacks,
+    and for a config that it does not take."""
+    kind = getattr(diffusers, SCHEDULERS.get(name, name), None)
     if not (isinstance(kind, type) and issubclass(kind, diffusers.SchedulerMixin)):
-        raise ModelError(f"diffusers has no scheduler '{name}'.", where=where, remedy="update diffusers")
+        raise ModelError(
+            f"diffusers has no scheduler '{name[:80]}'.",
+            where=where,
+            remedy=did_you_mean(name, SCHEDULERS) or f"update diffusers; short names: {', '.join(SCHEDULERS)}",
+        )
     with naming(where, f"have a {name}"), running_diffusers():
         made = kind.from_config(config)  # type: ignore[attr-defined] # a scheduler is a ConfigMixin, too
     require_seeded(made.config, where)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -32,13 +33,13 @@ from fairgate.models.contract import (
 from fairgate.models.decoding import decode_rgb, name_of
 from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
 from fairgate.models.generation.diffusion.files import (
-    EDIT,
     PipelineAddress,
     PipelineFiles,
     find_pipeline,
     is_plain,
     lora_scale,
 )
+from fairgate.models.generation.diffusion.open import require_role
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how
 from fairgate.models.generation.painting_models import PlainPaintingModel, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
@@ -73,18 +74,11 @@ class DiffusionFamily(FolderFamily):
         named, options = split_options(request.uri, request.address, _OPTIONS)
         if is_plain(judged_folder(options.get("config", named), request.base)):
             return open_plain_pipeline(request)
-        settings = Classifying.of(request.uri, options)
-        scale = lora_scale(request.uri, options)
+        settings, scale = Classifying.of(request.uri, options), lora_scale(request.uri, options)
         vae, lora, config = map(options.get, ("vae", "lora", "config"))
-        address = PipelineAddress(named, None, vae, lora, scale, config=config)
+        address = PipelineAddress(named, vae=vae, lora=lora, lora_scale=scale, config=config)
         found = find_pipeline(address, request.base, judged_folder)
-        if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
-            raise ModelError(
-                f"the model is {found.kind}, which is no text-to-image model: its error says nothing about a prompt "
-                "alone.",
-                where=str(found.folder / "model_index.json"),
-                remedy="name a text-to-image Stable Diffusion (1.x, 2.x or XL, 4 UNet channels)",
-            )
+        require_role(found, "painter")
         return DiffusionClassifier(found, settings, request)
 
 
@@ -98,7 +92,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
 
     def __init__(self, found: PipelineFiles, settings: Classifying, request: Request) -> None:
         super().__init__(request)
-        self.settings, self._found = settings, found
+        self.settings, self._found, self.source = settings, found, request.source
         self.fingerprint = digest({"files": found.fingerprint, **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
         self.tokenizer = found.tokenizer
@@ -106,12 +100,6 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
         if any(found.index.get("safety_checker") or ()):
             self.note = "the pipeline's safety checker is not run: pictures are judged as painted"
-        self._errors: DenoisingErrors | None = None
-
-    @property
-    def source(self) -> ImageSource:
-        """The pictures that it classifies and edits."""
-        return self._request.source
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
@@ -188,7 +176,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         exact = replace(self._device, precision="fp32")  # the pipeline knows what runs in half precision
         if (pieces := RowParts(self._request, parts)).has.all():
             return pieces.merged()
-        engine = self._denoising()
+        engine = self._denoising
         with pieces as work, scoring(exact):
             for place, data in (each for todo in work.batches(_BATCH) for each in todo):
                 latents = engine.latents(decode_rgb(data, source, place))
@@ -206,14 +194,12 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             {**self._ways("diffusers"), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint}
         )
 
+    @cached_property
     def _denoising(self) -> DenoisingErrors:
-        if self._errors is None:
-            from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
+        from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
-            model = self._engine()
-            with naming(self.uri, "be loaded"):
-                self._errors = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
-        return self._errors
+        with naming(self.uri, "be loaded"):
+            return DenoisingErrors(self._engine(), samples=self.settings.samples, size=self.settings.size)
 
     def _load(self) -> StableDiffusion:
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
