@@ -104,8 +104,8 @@ PictureModel: TypeAlias = models.LabelModel | models.PredictingModel
 class PictureReader(Reader):
     """A reader of pictures in which there may be nobody, or nobody that can be made out.
 
-    A model that weighs prompts, such as a CLIP, is shown those of `labels` and `nobody`. Of one that has labels of its
-    own alone (FairFace), these are the labels.
+    A model that weighs prompts, such as a CLIP, is shown those of `labels` and `nobody`. Of one that can only predict
+    labels of its own, these are the labels.
     """
 
     nobody: list[Text] = Field(
