@@ -218,11 +218,15 @@ def numbers(column: Any) -> NDArray[np.float64]:
     """A column of numbers: (rows,) float64, NaN for what is missing."""
     import pyarrow as pa
 
-    parts = [np.empty(0)]
-    for chunk in column.cast(pa.float64(), safe=False).chunks:
-        values = chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk)
-        parts.append(np.asarray(values, dtype=np.float64))
-    return np.concatenate(parts)
+    values, start = np.empty(len(column)), 0
+    for chunk in column.chunks:
+        own = values[start : start + len(chunk)]
+        if chunk.null_count or not (pa.types.is_floating(chunk.type) or pa.types.is_integer(chunk.type)):
+            own[:] = chunk.cast(pa.float64(), safe=False).to_pylist()  # which makes NaN of None
+        else:
+            own[:] = np.from_dlpack(chunk)
+        start += len(chunk)
+    return values
 
 
 def batch_texts(column: Any, missing: str | None = "", longest: int | None = None) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,24 @@ class ScoreTable:
     def column(self, prompt: str, limits: tuple[float, float] | None) -> Floats:
         """Scores of one prompt, (images,) float64. Raises ScoresError: unknown, no numbers, not finite, off limits."""
         self._require_column(prompt, "for the prompt", "its prompts: ")
-        self._require_whole()
-        values = self._numbers(prompt)[self.rows]
+        values = self._numbers(prompt)
+        if not self._in_order:
+            self._require_whole()
+            values = values[self.rows]
+        low, high = limits or (-LARGEST, LARGEST)
+        if low <= values.min(initial=high) and values.max(initial=low) <= high:
+            return values
         self._require(np.isfinite(values), f"column '{prompt}' is empty, NaN or infinite", "compute these scores again")
         huge = f"column '{prompt}' is larger than {LARGEST:g} in size"
         self._require(np.abs(values) <= LARGEST, huge, "compute these scores again, or write them in a larger unit")
-        if limits is not None:
-            low, high = limits
-            outside = f"column '{prompt}' is outside [{low:.0f}, {high:.0f}]"
-            scale = "declare the right scale: ?values=cosine, probability or logit (100 x cosine is a logit)"
-            self._require((values >= low) & (values <= high), outside, scale)
+        outside = f"column '{prompt}' is outside [{low:.0f}, {high:.0f}]"
+        scale = "declare the right scale: ?values=cosine, probability or logit (100 x cosine is a logit)"
+        self._require((values >= low) & (values <= high), outside, scale)
         return values
+
+    @cached_property
+    def _in_order(self) -> bool:
+        return np.array_equal(self.rows, np.arange(self._arrow.num_rows))
 
     def first(self, prompt: str) -> Floats:
         """Numbers of a prompt for images in the first rows, unchecked. Raises ScoresError: unknown, no numbers."""

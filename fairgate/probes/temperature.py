@@ -23,9 +23,12 @@ Entropies = dict[str, float]
 TOLERANCE = 1e-6
 """Nats within which a mean entropy counts as reached."""
 
-_FARTHEST, _CLOSE = 64.0, 1e-9
-"""In ln(beta): the ends of the searched range, and the step at which the search ends. At exp(64) every answer but an
-exact tie is certain, at exp(-64) none is."""
+_FARTHEST, _CLOSE, _NEAR = 64.0, 1e-9, 1e-5
+"""In ln(beta): the ends of the searched range, the step at which the search ends, and Newton's step at which it ends,
+since the next one would be as small as the square of this one. At exp(64) every answer but an exact tie is certain, at
+exp(-64) none is."""
+_SURE = -800.0
+"""A logit whose exponential is 0: in place of less, so that their product is 0, too."""
 
 _AT_ONCE = 1 << 15
 """Probabilities that are computed at once"""
@@ -89,6 +92,8 @@ def inverse_temperature(log_p: Floats, wanted: float) -> tuple[float, float]:
         newton = low < exponent + step < high and abs(step) <= abs(move) / 2
         move = step if newton else (low + high) / 2 - exponent
         exponent += move
+        if newton and abs(move) <= _NEAR:
+            return float(np.exp(exponent)), entropy + slope * move
     return float(np.exp(exponent)), entropy
 
 
@@ -97,10 +102,10 @@ def _mean_entropy(log_p: Floats, beta: float) -> tuple[float, float]:
     entropy = slope = 0.0
     for rows in _parts(log_p):
         logits, weight, total = _softmax(log_p[rows], beta)
-        with np.errstate(invalid="ignore"):
-            weighted = np.where(weight > 0, weight * logits, 0.0)
-            squared = np.where(weight > 0, weighted * logits, 0.0).sum(axis=1) / total
-        expected = weighted.sum(axis=1) / total
+        weight *= np.maximum(logits, _SURE, out=logits)
+        expected = weight.sum(axis=1) / total
+        weight *= logits
+        squared = weight.sum(axis=1) / total
         entropy += float(np.maximum(np.log(total) - expected, 0.0).sum())
         slope += float((expected**2 - squared).sum())
     return entropy / len(log_p), slope / len(log_p)
@@ -117,6 +122,7 @@ def _p_true(contest: Contest, beta: float) -> Floats:
 
 def _softmax(log_p: Floats, beta: float) -> tuple[Floats, Floats, Floats]:
     """Logits whose largest is 0 and their exponentials, (images, labels) each, and these' sums, (images,)."""
+    log_p = np.asfortranarray(log_p)  # few labels, many images: a processor computes images side by side
     logits = beta * (log_p - log_p.max(axis=1, keepdims=True))  # before beta multiplies: tiny differences stay exact
     weight = np.exp(logits)
     return logits, weight, weight.sum(axis=1)
