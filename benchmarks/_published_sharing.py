@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion, joined
 from fairgate.models.generation.set_painting import Attempt
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _sample(
     parts: StableDiffusion, captions: Sequence[str], attempt: Attempt, steps: int, attention: MaterialisedAttention
 ) -> Tensor:
     """Euler-ancestral steps of one sub-batch; latents (members, 4, height, width)."""
-    told = parts.embed_negative(None, len(captions)) + parts.embed_prompts(captions)
+    told = joined([parts.embed_negative(None, len(captions)), parts.embed_prompts(captions)])
     scheduler = parts.scheduler(steps, "euler_ancestral")
     generator = torch.Generator().manual_seed(attempt.seed)
     side = parts.size // parts.vae_factor

@@ -73,16 +73,11 @@ class SharedAttention:
         encoder_hidden_states: Tensor | None = None,
         attention_mask: Tensor | None = None,
     ) -> Tensor:
-        """One layer; shapes as diffusers' `AttnProcessor2_0`: (rows, tokens, features)."""
+        """One layer; shapes as diffusers' `AttnProcessor2_0`: (rows, tokens, features). Shared ones have no mask."""
         sharing, context = self.sharing, encoder_hidden_states
         kind: Mode = "self" if context is None else "cross"
         if not sharing.groups or kind != sharing.mode:
             return cast(Tensor, self._stock(attn, hidden_states, context, attention_mask))
-        if attention_mask is not None:
-            raise ModelError(
-                "attention sharing does not take attention masks, and a layer was given one.",
-                remedy="use captions of one length, without an `encoder_attention_mask`",
-            )
         members = len(hidden_states) // sharing.groups
         free = sharing.free * members
         ours = hidden_states[free:]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fairgate.ground.errors import DeviceError, ModelError
 from fairgate.models.generation.attention_sharing import Mode, Sharing, Words, align_tokens, shared_attention
-from fairgate.models.generation.diffusion.pipeline import StableDiffusion
+from fairgate.models.generation.diffusion.pipeline import StableDiffusion, joined
 from fairgate.models.generation.roles import Sampling
 
 ROWS = 48
@@ -183,7 +183,7 @@ class SetPainting:
         if scales is None:
             return self.parts.predict(latents, time, wanted)
         empty = self._unconditional.rows([0] * len(rows))
-        without, seen = self.parts.predict(torch.cat([latents, latents]), time, empty + wanted).chunk(2)
+        without, seen = self.parts.predict(torch.cat([latents, latents]), time, joined([empty, wanted])).chunk(2)
         return without + torch.tensor(scales, device=seen.device)[:, None, None, None] * (seen - without)
 
     @cached_property

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fairgate.models.generation import Sampling
+from fairgate.models.generation.diffusion.pipeline import joined
 from fairgate.models.generation.set_painting import Attempt, SetPainting
 
 
@@ -70,7 +71,7 @@ def plain_latents(
     before = parts.unet.attn_processors
     parts.unet.set_attn_processor(attention)
     told = parts.embed_prompts(list(captions))
-    both = parts.embed_negative(None, len(captions)) + told
+    both = joined([parts.embed_negative(None, len(captions)), told])
     generator = torch.Generator().manual_seed(attempt.seed)
     one = (1, 4, parts.size // parts.vae_factor, parts.size // parts.vae_factor)
     latents = (torch.randn(one, generator=generator) * scheduler.init_noise_sigma).repeat(len(captions), 1, 1, 1)

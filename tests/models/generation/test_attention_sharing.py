@@ -22,6 +22,7 @@ from fairgate.models.generation.attention_sharing import (
     shared_attention,
     wide_product,
 )
+from fairgate.models.generation.diffusion.pipeline import joined
 from fairgate.models.generation.set_painting import Attempt, SetPainting
 
 CAPTIONS = [
@@ -89,7 +90,7 @@ def test_shared_attention_is_the_published_one(parts: Any, mode: str, share: flo
 @pytest.mark.parametrize("mode", ["self", "cross"])
 def test_one_pass_differs_by_rounding_alone(sd1: Any, mode: str) -> None:
     members, maps, noise = len(CAPTIONS), maps_by_hand(), torch.randn(8, 4, 8, 8, generator=torch.Generator())
-    told, time = sd1.embed_negative(None, members) + sd1.embed_prompts(CAPTIONS), torch.tensor(500)
+    told, time = joined([sd1.embed_negative(None, members), sd1.embed_prompts(CAPTIONS)]), torch.tensor(500)
     attention, before = PlainAttention(mode, members, maps), sd1.unet.attn_processors
     attention.on = True
     sd1.unet.set_attn_processor(attention)

@@ -137,8 +137,8 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
 @pytest.mark.parametrize(
     ("ask", "problem"),
     [
-        (lambda tiny: tiny("painter", "sd1").paint(PROMPTS, [1], HOW), "3 prompts came with 1 others"),
-        (lambda tiny: tiny("painter", "sd1").paint([], [], HOW), "0 prompts"),
+        (lambda tiny: tiny("painter", "sd1").paint(PROMPTS, [1], HOW), "cannot paint .*list of generators of length 1"),
+        (lambda tiny: tiny("painter", "sd1").paint([], [], HOW), "cannot paint"),
         (lambda tiny: tiny("painter", "sd1").paint(["a " * 40], [1], HOW), "has 42 tokens, and the model reads 16"),
         (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(0, 5.0)), "leaves no step to run of 0"),
         (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(2, 5.0, size=30)), "multiples of 4"),

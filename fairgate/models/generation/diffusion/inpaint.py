@@ -15,14 +15,7 @@ from PIL.Image import Image, fromarray
 
 from fairgate.ground.errors import ModelError
 from fairgate.models.checkpoints import naming
-from fairgate.models.generation.diffusion.paint import (
-    Diffusing,
-    Size,
-    at_size,
-    made_latents,
-    require_one_each,
-    working_size,
-)
+from fairgate.models.generation.diffusion.paint import Diffusing, Size, at_size, made_latents, working_size
 from fairgate.models.generation.roles import Mask, Sampling
 
 
@@ -42,7 +35,6 @@ class DiffusionInpainter(Diffusing):
         It is worked on at the picture's size, or with `how.size` on its longer side. Raises ModelError where the
         pictures' sizes differ.
         """
-        require_one_each(prompts, images, masks, seeds)
         model, own = self.model, _one_size(images, masks)
         if model.is_xl and model.vae.config.get("latents_mean"):
             raise ModelError(
@@ -60,7 +52,7 @@ class DiffusionInpainter(Diffusing):
         with naming(self.uri, "inpaint"):
             latents = made_latents(model, "Inpaint", prompts, how, seeds, **given)
             made = at_size(model.decode(latents), own)
-        return [_pasted(*each) for each in zip(made, images, masks, strict=True)]
+            return [_pasted(*each) for each in zip(made, images, masks, strict=True)]
 
 
 def _one_size(images: Sequence[Image], masks: Sequence[Mask]) -> Size:

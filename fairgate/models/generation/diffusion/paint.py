@@ -68,7 +68,6 @@ class DiffusionPainter(Diffusing):
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
         """One RGB picture per prompt, `how.size` pixels a side; `how.strength` means nothing here."""
-        require_one_each(prompts, seeds)
         side = square(self.model, how.size)
         with naming(self.uri, "paint"):
             return self.model.decode(made_latents(self.model, "", prompts, how, seeds, width=side, height=side))
@@ -159,13 +158,6 @@ class Scales:
         return self.each * difference
 
 
-def require_one_each(prompts: Sequence[str], *others: Sequence[object]) -> None:
-    """Raises ModelError unless there is one seed (or whatever else) for every prompt, and one prompt at least."""
-    if not prompts or any(len(other) != len(prompts) for other in others):
-        counts = " and ".join(str(len(other)) for other in others)
-        raise ModelError(f"{len(prompts)} prompts came with {counts} others.", remedy="give one seed for every prompt")
-
-
 class DiffusionEditor(Diffusing):
     """Edits a picture as an instruction says, held to the picture by a guidance of its own."""
 
@@ -178,7 +170,6 @@ class DiffusionEditor(Diffusing):
         worked on at the picture's size, or with `size` pixels on its longer side, rounded down to what the VAE halves.
         Raises ModelError where the settings cannot share a batch, or name a refiner.
         """
-        require_one_each(instructions, seeds, hows)
         if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1 or any(how.refine_from for how in hows):
             raise ModelError(
                 "edits of one batch differ in steps, scheduler or size, or name a refiner.",

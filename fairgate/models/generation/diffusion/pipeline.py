@@ -55,9 +55,6 @@ class Conditioning:
     def rows(self, rows: list[int]) -> Conditioning:
         return Conditioning(self.tokens[rows], None if self.pooled is None else self.pooled[rows])
 
-    def __add__(self, other: Conditioning) -> Conditioning:
-        return joined([self, other])
-
 
 def joined(parts: Sequence[Conditioning]) -> Conditioning:
     """Batches one after the other, all of one model."""
