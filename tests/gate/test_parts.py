@@ -323,15 +323,18 @@ def test_the_record_is_the_same_whatever_scores_and_this_process_holds_no_weight
         pytest.importorskip("ray")
     prepared, settings = run(toy)
     whole = gate.evaluate(prepared, settings)
-    loading = threading.current_thread(), Checkpoint.open
+    loading, opened = (threading.current_thread(), Checkpoint.open), list[Any]()
 
-    def refuse_here(*words: Any) -> Any:
+    def refuse_here(checkpoint: Any, *words: Any) -> Any:
         assert threading.current_thread() is not loading[0], "this process loads a model"
-        return loading[1](*words)
+        opened.append(checkpoint)
+        return loading[1](checkpoint, *words)
 
     monkeypatch.setattr(Checkpoint, "open", refuse_here)
     found = gate.evaluate_on(engine, workers, prepared, settings)
     assert lasting(found.record) == lasting(whole.record)
+    once = 2 * 2 * workers  # two models, each for the pictures and for their views
+    assert len(opened) == (once if engine == "local" else 0), "a worker opens a model once"
 
 
 def test_the_trouble_of_a_worker_is_an_error_of_every_check(toy: Toy, tmp_path: Path) -> None:
