@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, TypeVar
+from itertools import chain, pairwise
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -128,13 +129,7 @@ def _decoded_by_threads(decoded: Callable[[bytes, int], Any], batches: Iterable[
 
 def _next_begun(items: Iterable[Begun]) -> Iterator[Begun]:
     """The items, each after the next one was made, which begins its work."""
-    before: Begun | None = None
-    for item in items:
-        if before is not None:
-            yield before
-        before = item
-    if before is not None:
-        yield before
+    return (item for item, _ in pairwise(chain(items, [cast(Begun, None)])))
 
 
 BATCH = 64

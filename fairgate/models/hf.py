@@ -56,7 +56,6 @@ _OF_TEXTS = ("text_model.", "text_projection.", "logit_scale", "logit_bias", "te
 _NOT_SEEN = frozenset({"text_config", "_name_or_path", "transformers_version", "torch_dtype", "dtype"})
 """Keys of a config that do not concern them either; the type of numbers is that of the loaded tensors."""
 _TRIED_PROMPTS = ("a photo of a person", "a", "two dogs that play in the snow near a red house", "an engineer")
-_MOST_PIXELS = 1 << 24  # of a NaFlex picture; 256 patches of 16 x 16 as published are 65,536
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
 
@@ -143,7 +142,7 @@ def load_towers(found: TransformersFolder, device: Device) -> Encoder:
         model,
         device,
         vocabulary=int(config.vocab_size),
-        prepare=_naflex(processor, found) if naflex else checkpoints.of_processor(processor),
+        prepare=_naflex(processor) if naflex else checkpoints.of_processor(processor),
         images=images,
         tokens=tokens,
         texts=texts,
@@ -183,18 +182,10 @@ def _no_towers(found: TransformersFolder, reason: str) -> ModelError:
     )
 
 
-def _naflex(processor: Any, found: TransformersFolder) -> Callable[[Any], torch.Tensor]:
+def _naflex(processor: Any) -> Callable[[Any], torch.Tensor]:
     """Prepares a picture in its own shape: its patches, then whether each is one, then rows and columns of patches, as
     columns of one tensor (patches, 3 * side * side + 3), so that pictures of all shapes make a batch."""
     import torch
-
-    if not 0 < processor.max_num_patches * processor.patch_size**2 <= _MOST_PIXELS:
-        raise ModelError(
-            f"pictures of {processor.max_num_patches:,} patches with {processor.patch_size:,} pixels a side are larger "
-            f"than {_MOST_PIXELS:,} pixels.",
-            where=str(found.path),
-            remedy="check max_num_patches and patch_size of the image processor; 256 and 16 as published",
-        )
 
     def prepare(image: Any) -> torch.Tensor:
         made = processor(images=image, return_tensors="pt")

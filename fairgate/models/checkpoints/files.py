@@ -46,6 +46,7 @@ _LIMITS = {
     **dict.fromkeys(_SIDES, MAX_SIDE),
     **dict.fromkeys(_LAYERS, 1000),
     **dict.fromkeys(_SCALES, 16),
+    "patch_size": 64,  # with as many patches as above a picture has 400 MB; 32 at most as published
     "num_train_timesteps": 10_000,
 }
 

@@ -209,28 +209,26 @@ def _inner_state(held: Any, where: str, wanted: str | None = None) -> Any:
     """The state dict in what a training loop saved, by its usual key or by the `wanted` one (`state_dict_ema`); `held`
     itself where it is one already. Raises ModelError for a wanted key that is not there."""
     inside = {key: held[key] for key in held if isinstance(held[key], Mapping)} if isinstance(held, Mapping) else {}
-    if wanted is None:
-        usual = next((key for key in _HOLDERS if key in inside), None)
-        if usual is None:
-            return held
-        own = _tensor_names(inside[usual])
-        if others := [str(key)[:40] for key in inside if key != usual and own & _tensor_names(inside[key])]:
-            raise ModelError(
-                f"the checkpoint holds several weights of one model: {listed([usual, *others])}.",
-                where=where,
-                remedy=f"choose in the URI of a torchvision: or timm: file, &key={usual} or &key={others[0]}; "
-                "elsewhere save those alone that are meant",
-            )
-        return inside[usual]
-    if wanted not in inside:
-        known = [str(key)[:40] for key in inside]
-        usual = f"state dicts are under: {listed(known) or 'no key'}"
+    key = wanted or next((key for key in _HOLDERS if key in inside), None)
+    if key is None:
+        return held
+    if key not in inside:
+        known = [str(other)[:40] for other in inside]
         raise ModelError(
-            f"the checkpoint has no state dict under the key '{wanted[:80]}'.",
+            f"the checkpoint has no state dict under the key '{key[:80]}'.",
             where=where,
-            remedy=did_you_mean(wanted, known) or usual,
+            remedy=did_you_mean(key, known) or f"state dicts are under: {listed(known) or 'no key'}",
         )
-    return inside[wanted]
+    own = _tensor_names(inside[key])
+    others = [str(other)[:40] for other in inside if other != key and own & _tensor_names(inside[other])]
+    if others and wanted is None:
+        raise ModelError(
+            f"the checkpoint holds several weights of one model: {listed([key, *others])}.",
+            where=where,
+            remedy=f"choose in the URI of a torchvision: or timm: file, &key={key} or &key={others[0]}; elsewhere save "
+            "those alone that are meant",
+        )
+    return inside[key]
 
 
 def _tensor_names(state: Mapping[Any, Any]) -> set[str]:
