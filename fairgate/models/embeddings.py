@@ -18,7 +18,7 @@ from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, EightBit, Embeddings, Encoder
 from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import Kept, KnownImages, RowParts
+from fairgate.models.family import KnownImages, RowParts
 from fairgate.models.workers import decoded_by_processes
 
 BATCH_CPU, BATCH_CUDA = 32, 512
@@ -39,18 +39,17 @@ def numbers_of_images(
     request: Request,
     device: Device,
     parts: str,
-    kept: Kept | None = None,
+    known: KnownImages | None = None,
 ) -> Embeddings:
     """What a model makes of every prepared image of the request's source, and `finish` of that: (images, width)
     float32. `loaded` gives its functions that prepare and encode, if there is an image left.
 
     Finished pieces are cached below the name `parts`, and reused by the next run; numbers of images that another source
-    has too are taken from what is `kept` of it. Raises DatasetError for an unreadable
+    has too are taken from what is `known` of it. Raises DatasetError for an unreadable
     image or a source that does not yield each row once, ModelError as `finish` does, DeviceError when not even one
     image fits in memory, or when a process that decodes images is killed.
     """
     source = request.source
-    known = KnownImages(request.cache, kept, len(source)) if request.cache and kept else None
     if (pieces := RowParts(request, parts, known)).has.all():
         return pieces.merged()
     prepare, encode = loaded()

@@ -7,7 +7,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -241,28 +241,22 @@ class RowParts:
             self._request.progress(int(self.has.sum()), len(self.has))
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Where the cache has a model's numbers of all images of a source: an array of an entry, named by content; and
-    `alike`, the digest of what decides its numbers on whatever images."""
-
-    entry: str
-    array: str
-    alike: str
-
-
 class KnownImages:
-    """What the cache has of one model's numbers, on images of any source, by the digests of their bytes."""
+    """What the cache has of one model's numbers, on images of any source, by the digests of their bytes.
 
-    def __init__(self, cache: EmbeddingCache, kept: Kept, images: int) -> None:
-        self._cache, self._kept = cache, kept
+    Those of all images of this source will be an `array` of an `entry`, named by content; `alike` is the digest of what
+    decides them on whatever images.
+    """
+
+    def __init__(self, cache: EmbeddingCache, entry: str, array: str, alike: str, images: int) -> None:
+        self._cache, self._entry, self._array, self._alike = cache, entry, array, alike
         self._digests = np.zeros((images, _DIGEST), dtype=np.uint8)
         self._seen, self._known = np.zeros(images, dtype=np.bool_), 0
-        self._others = [
-            (_Sorted(entry.arrays["digests"]), entry.notes["numbers"])
-            for entry in cache.below(f"contents/{kept.alike}")
-            if "digests" in entry.arrays and entry.notes.get("numbers", kept.entry) != kept.entry
-        ]
+        self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
+        for other in cache.below(f"contents/{alike}"):
+            if "digests" in other.arrays and other.notes.get("numbers", entry) != entry:
+                digests = _texts(other.arrays["digests"])
+                self._others.append((digests, np.argsort(digests, kind="stable"), other.notes["numbers"]))
         self._read: dict[str, Numbers | None] = {}
 
     def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
@@ -270,10 +264,12 @@ class KnownImages:
         digests = np.frombuffer(b"".join(hashlib.sha256(image).digest() for image in images), dtype=np.uint8)
         self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
         left, found = np.arange(len(rows)), []
-        for contents, name in self._others:
-            places, there = contents.find(self._digests[rows[left]])
+        for contents, order, name in self._others:
+            wanted = _texts(self._digests[rows[left]])
+            there = order[np.searchsorted(contents, wanted, sorter=order).clip(max=len(order) - 1)]
+            places = np.flatnonzero(contents[there] == wanted)
             if len(places) and (numbers := self._numbers(name)) is not None:
-                found.append((left[places], numbers[there]))
+                found.append((left[places], numbers[there[places]]))
                 left = np.delete(left, places)
         if not found:
             return rows[:0], None
@@ -284,31 +280,16 @@ class KnownImages:
         """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again. Not
         if all were known before."""
         if self._seen.all() and self._known < len(self._seen):
-            kept = self._kept
-            self._cache.write(
-                f"contents/{kept.alike}/{kept.entry.rpartition('/')[2]}",
-                {"digests": self._digests},
-                {"numbers": kept.entry},
-            )
+            name = f"contents/{self._alike}/{self._entry.rpartition('/')[2]}"
+            self._cache.write(name, {"digests": self._digests}, {"numbers": self._entry})
 
     def _numbers(self, name: str) -> Numbers | None:
         if name not in self._read:
             entry = self._cache.read(name)
-            self._read[name] = None if entry is None else entry.arrays.get(self._kept.array)
+            self._read[name] = None if entry is None else entry.arrays.get(self._array)
         return self._read[name]
 
 
-class _Sorted:
-    """Digests that are looked up."""
-
-    def __init__(self, digests: NDArray[np.uint8]) -> None:
-        self._digests = digests.view(f"S{_DIGEST}")[:, 0]
-        self._order = np.argsort(self._digests, kind="stable")
-
-    def find(self, wanted: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Places in `wanted` of the digests that are here, and their rows here."""
-        texts = wanted.view(f"S{_DIGEST}")[:, 0]
-        near = np.searchsorted(self._digests, texts, sorter=self._order).clip(max=len(self._order) - 1)
-        rows = self._order[near]
-        equal = np.flatnonzero(self._digests[rows] == texts)
-        return equal, rows[equal]
+def _texts(digests: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Digests (images, bytes) as they are sorted and compared."""
+    return digests.view(f"S{_DIGEST}")[:, 0]

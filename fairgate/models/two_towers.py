@@ -14,7 +14,7 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel, Kept
+from fairgate.models.family import JudgedModel, KnownImages
 
 _CHUNK = 8_192  # images whose cosines are computed at once in float64
 _PAIRED = 256  # texts that are compared with all others at once
@@ -98,8 +98,10 @@ class TwoTowers(JudgedModel[Encoder]):
             return encoder.prepare, encoder.encode_images
 
         scaling = self._scaling(f"scales/{key}")
-        kept = Kept(f"images/{key}", "embeddings", self._alike(embedder))
-        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", kept)
+        known, images = None, len(self._request.source)
+        if cache:
+            known = KnownImages(cache, f"images/{key}", "embeddings", self._alike(embedder), images)
+        self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", known)
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:
             cache.write(f"images/{key}", {"embeddings": self._images, **scaling})

@@ -16,7 +16,7 @@ from fairgate.models.checkpoints import Adapter, Checkpoint, Device, Embeddings,
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.classifiers.own_head import put_head
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel, Kept
+from fairgate.models.family import JudgedModel, KnownImages
 from fairgate.models.input_digests import ReadingMisfit
 
 SAME_OUTPUT = 64 * 2.0**-23
@@ -144,8 +144,10 @@ class FixedLabelModel(JudgedModel[Loaded]):
             model = self._engine()
             return model.prepare, model.outputs
 
-        name, kept = f"parts/{key}", Kept(f"outputs/{key}", "outputs", self.checkpoint.key(self._device))
-        self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, kept)
+        name, images = f"parts/{key}", len(self._request.source)
+        alike = self.checkpoint.key(self._device)
+        known = KnownImages(cache, f"outputs/{key}", "outputs", alike, images) if cache else None
+        self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, known)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
             cache.drop_all(name)
