@@ -166,7 +166,7 @@ def _checkpoint(
         {
             "adapter": "open_clip",
             "code": CODE_VERSION,
-            "libraries": checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ())),
+            "libraries": checkpoints.versions(*LIBRARIES, *(["peft"] if adapter else [])),
             "preprocessing": "config" if described else of_file,
         },
         partial(_load, parts),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from fairgate.ground.errors import ModelError, listed
 from fairgate.models.checkpoints.advice import no_weights, right_uri
@@ -29,8 +29,6 @@ class Adapter:
     config: PeftSettings
     files: HashedFiles
     bases: list[str] = field(default_factory=list)
-    packages: ClassVar[tuple[str, ...]] = ("peft",)
-    """Whose versions numbers depend on beside those of the base's libraries."""
 
     def companions(self, names: Sequence[str]) -> dict[str, Path]:
         """Files of its own that decide how texts and pictures are read, by name."""

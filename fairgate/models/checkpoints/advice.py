@@ -118,7 +118,8 @@ def home_of(folder: Path) -> Home | None:
         if (folder / "adapter_config.json").is_file():
             return _PEFT
         return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
-    if is_timm(config):
+    kind = config.get("model_type")
+    if kind == "timm_wrapper" or (kind is None and "pretrained_cfg" in config):  # transformers' wrapper; timm's own
         return _TIMM
     return _by_class(config) or _by_type(config)
 
@@ -139,12 +140,6 @@ def _by_type(config: Mapping[str, Any]) -> Home | None:
     return next((home for home, types in TYPES.values() if str(config.get("model_type")) in types), None)
 
 
-def is_timm(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is one that timm wrote for the hub, or that of transformers' wrapper around it."""
-    kind = config.get("model_type")
-    return kind == "timm_wrapper" or (kind is None and "pretrained_cfg" in config)
-
-
 def right_uri(folder: Path, scheme: str) -> str | None:
     """A remedy that names another family's URI for a folder; None where it is of `scheme`, or of none that is known."""
     home = home_of(folder)
@@ -154,8 +149,11 @@ def right_uri(folder: Path, scheme: str) -> str | None:
 def no_config(folder: Path, scheme: str) -> ModelError:
     """The error for a folder without config.json: an adapter, a pipeline, a run's folder, bare weights."""
     advice = right_uri(folder, scheme)
-    if advice is None and (steps := checkpoints_in(folder)):
-        advice = f"it is the folder of a training run: name one of its checkpoints, {scheme}:FOLDER/{steps[-1]}"
+    steps = [int(step) for path in folder.glob("checkpoint-*") if (step := path.name.rpartition("-")[2]).isdecimal()]
+    if advice is None and steps:  # of transformers' Trainer
+        advice = (
+            f"it is the folder of a training run: name one of its checkpoints, {scheme}:FOLDER/checkpoint-{max(steps)}"
+        )
     elif advice is None and any((folder / name).is_file() for name in _WEIGHTS):
         advice = "it holds weights alone: copy the config.json and the processor's files of the model that was trained"
     return ModelError(
@@ -197,12 +195,6 @@ def is_of_another(config: Mapping[str, Any], scheme: str) -> bool:
     """Whether a class of another family saved a model, whose type several families may know."""
     home = _by_class(config)
     return home is not None and home.scheme != scheme
-
-
-def checkpoints_in(folder: Path) -> list[str]:
-    """Names of the checkpoints that transformers' Trainer left in a run's folder, by their step."""
-    steps = [path.name for path in folder.glob("checkpoint-*") if path.name.rpartition("-")[2].isdecimal()]
-    return sorted(steps, key=lambda name: int(name.rpartition("-")[2]))
 
 
 def read_small_config(path: Path) -> dict[str, Any] | None:

@@ -80,7 +80,13 @@ def read_peft_settings(config: Mapping[str, Any], where: str) -> PeftSettings:
             remedy=f"{MERGE}; if it cannot be merged, as prompts, judge a table of its answers: answers:, labels: or "
             "scores:FILE",
         )
-    _require_plain_start(config, where)
+    start = config.get("init_lora_weights")
+    if start not in (None, True, False, "gaussian", "orthogonal", "eva"):  # those leave the base as it is
+        raise ModelError(
+            f"the adapter was started by '{str(start)[:80]}', which changes the base's own weights too.",
+            where=where,
+            remedy="save it as a plain one (path_initial_model_for_weight_conversion), or " + MERGE,
+        )
     settings = {name: value for name, value in config.items() if name not in _NOT_READ}
     expressions = {name: settings.pop(name) for name in _CHOICES if isinstance(settings.get(name), str)}
     seeds = {name: settings.pop(name) for name in list(settings) if name.endswith(_SEEDS)}
@@ -94,16 +100,6 @@ def read_peft_settings(config: Mapping[str, Any], where: str) -> PeftSettings:
             where=where,
             remedy=MERGE,
         ) from error
-
-
-def _require_plain_start(config: Mapping[str, Any], where: str) -> None:
-    start = config.get("init_lora_weights")
-    if start not in (None, True, False, "gaussian", "orthogonal", "eva"):  # those leave the base as it is
-        raise ModelError(
-            f"the adapter was started by '{str(start)[:80]}', which changes the base's own weights too.",
-            where=where,
-            remedy="save it as a plain one (path_initial_model_for_weight_conversion), or " + MERGE,
-        )
 
 
 def _matching(expression: str, names: Collection[str], where: str) -> str:

@@ -46,7 +46,7 @@ class TransformersFolder:
     @property
     def packages(self) -> tuple[str, ...]:
         """What its adapter needs beside the libraries of its family."""
-        return self.adapter.packages if self.adapter else ()
+        return ("peft",) if self.adapter else ()
 
     @property
     def tokenizer_files(self) -> list[Path]:

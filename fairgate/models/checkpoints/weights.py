@@ -82,17 +82,13 @@ def _unpickled(path: Path, mapped: bool = False) -> Any:
 
 
 def _would_run_code(path: Path, reason: str) -> ModelError:
+    called = re.search(r"GLOBAL ([\w.]{1,120})", reason)  # PyTorch's own advice is for those who load the file by hand
+    cause = f"it holds a {called[1]}" if called else _first_line(reason)
     return ModelError(
-        f"the checkpoint would have to run pickled code to be read, which is refused ({_named(reason)}).",
+        f"the checkpoint would have to run pickled code to be read, which is refused ({cause}).",
         where=str(path),
         remedy="convert it to safetensors where you trust it (`safetensors.torch.save_file(state_dict, ...)`)",
     )
-
-
-def _named(reason: str) -> str:
-    """What a pickle would call, if PyTorch names it; its own advice is for those who load the file by hand."""
-    called = re.search(r"GLOBAL ([\w.]{1,120})", reason)
-    return f"it holds a {called[1]}" if called else _first_line(reason)
 
 
 def _first_line(error: object) -> str:

@@ -155,7 +155,7 @@ class TimmClassifiers(FolderFamily):
         names, said = named_outputs(config.label_names, options.get("labels"), request.base, where, config.num_classes)
         adapter = checkpoints.taken_weights(path)
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
-        libraries = checkpoints.versions(*LIBRARIES, *(adapter.packages if adapter else ()))
+        libraries = checkpoints.versions(*LIBRARIES, *(["peft"] if adapter else []))
         # of a training, timm has the settings of the architecture's tag
         named, cfg = (config.architecture, None) if trained else (architecture, dict(read["pretrained_cfg"]))
         chosen: dict[str, Any] = {name: options.get(name) for name in ("key", "head")}
