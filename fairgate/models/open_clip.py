@@ -196,7 +196,7 @@ def _pictures(config: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
 
 def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:
     """The tokenizer's files of a folder, and where transformers builds the text tower or tokenizer, its config."""
-    found = {path.name: path for path in sorted(folder.iterdir()) if path.name in checkpoints.TOKENIZER_FILES}
+    found = checkpoints.files_named(folder, checkpoints.TOKENIZER_FILES)
     if not text.get("hf_model_name"):
         uses_config = text.get(_NAMED) and (folder / "config.json").is_file()
         return {**found, "config.json": folder / "config.json"} if uses_config else found

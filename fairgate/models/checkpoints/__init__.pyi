@@ -52,6 +52,7 @@ from .files import MAX_SIDE as MAX_SIDE
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles
+from .files import files_named as files_named
 from .files import option_number as option_number
 from .files import read_config as read_config
 from .files import read_options as read_options

@@ -6,7 +6,7 @@ Nothing in the config is followed: neither the base model's name, nor a class, n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,14 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError, listed
 from fairgate.models.checkpoints.advice import no_weights, right_uri
-from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
+from fairgate.models.checkpoints.files import (
+    IMAGE_CONFIGS,
+    TOKENIZER_FILES,
+    HashedFiles,
+    files_named,
+    read_config,
+    require_weights,
+)
 from fairgate.models.checkpoints.peft_merge import MERGE, PeftSettings, merge_by_peft, read_peft_settings
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -29,10 +36,6 @@ class Adapter:
     config: PeftSettings
     files: HashedFiles
     bases: list[str] = field(default_factory=list)
-
-    def companions(self, names: Sequence[str]) -> dict[str, Path]:
-        """Files of its own that decide how texts and pictures are read, by name."""
-        return {name: self.path / name for name in names if (self.path / name).is_file()}
 
 
 _PENDING: ContextVar[Adapter | None] = ContextVar("adapter", default=None)
@@ -72,7 +75,7 @@ def taken_weights(path: Path) -> Adapter | None:
     """As `taken_adapter`, for a base whose way to read texts and pictures stays its own. Raises ModelError for an
     adapter that brings files that decide it."""
     adapter = taken_adapter(path)
-    if adapter and (own := sorted(adapter.companions((*TOKENIZER_FILES, *IMAGE_CONFIGS)))):
+    if adapter and (own := files_named(adapter.path, (*TOKENIZER_FILES, *IMAGE_CONFIGS))):
         raise ModelError(
             f"the adapter brings its own {', '.join(own)}, which its base does not read.",
             where=str(adapter.path),

@@ -70,6 +70,11 @@ TOKENIZER_FILES = frozenset(
 )
 
 
+def files_named(folder: Path, names: Collection[str]) -> dict[str, Path]:
+    """Those of a folder's files that have one of the names, such as TOKENIZER_FILES or IMAGE_CONFIGS, in order."""
+    return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
+
+
 @dataclass(frozen=True, slots=True)
 class HashedFiles:
     """The files of one checkpoint by role, with their digests and what the file system said when they were taken.

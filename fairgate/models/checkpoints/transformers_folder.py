@@ -15,7 +15,14 @@ from fairgate.models.checkpoints.advice import JUDGING, home_of, is_of_another, 
 from fairgate.models.checkpoints.closed import require_closed, require_known_parts
 from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.encoder import naming
-from fairgate.models.checkpoints.files import IMAGE_CONFIGS, TOKENIZER_FILES, HashedFiles, read_config, require_weights
+from fairgate.models.checkpoints.files import (
+    IMAGE_CONFIGS,
+    TOKENIZER_FILES,
+    HashedFiles,
+    files_named,
+    read_config,
+    require_weights,
+)
 
 _WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
@@ -101,7 +108,7 @@ def find_folder(
     if tokenizer:
         require_companion(folder, companions, VOCABULARIES, elsewhere)
     weights = weights_in(folder, pickled, scheme)
-    own = {name: folder / name for name in ("config.json", SHARDS) if (folder / name).is_file()}
+    own = files_named(folder, ("config.json", SHARDS))
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
@@ -110,8 +117,8 @@ def find_folder(
 def companions_in(folder: Path, adapter: Adapter | None, processor: Path | None) -> dict[str, Path]:
     """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
     the folder's. Raises ModelError for a processor's folder with neither."""
-    found = dict[str, Path]()
-    if processor and not _there(processor, (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
+    found, places = dict[str, Path](), [adapter.path if adapter else None, processor, folder]
+    if processor and not files_named(processor, (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
         raise ModelError(
             "the folder after processor= holds no tokenizer and does not say how images are prepared.",
             where=str(processor),
@@ -119,13 +126,8 @@ def companions_in(folder: Path, adapter: Adapter | None, processor: Path | None)
             "processor.save_pretrained(FOLDER)",
         )
     for names in (TOKENIZER_FILES, IMAGE_CONFIGS):
-        own = adapter.companions(sorted(names)) if adapter else {}
-        found |= own or (_there(processor, names) if processor else {}) or _there(folder, names)
+        found |= next(filter(None, (files_named(place, names) for place in places if place)), {})
     return found
-
-
-def _there(folder: Path, names: Collection[str]) -> dict[str, Path]:
-    return {name: folder / name for name in sorted(names) if (folder / name).is_file()}
 
 
 def require_type(
