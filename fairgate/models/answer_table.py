@@ -104,8 +104,8 @@ class PrecomputedAnswers(Precomputed, scheme="answers"):
                 + "answer for every image that is asked; the probe's `unasked` names groups that are not, such as "
                 "pictures that the dataset lacks",
             )
-        said = [self.answers[key] if prompt else "" for key, prompt in zip(wanted, prompts, strict=True)]
-        return np.array(said, dtype=object)
+        given = [self.answers[key] if prompt else "" for key, prompt in zip(wanted, prompts, strict=True)]
+        return np.array(given, dtype=object)
 
     def _require_one_question(self, prompts: Sequence[str]) -> None:
         for row, prompt in enumerate(prompts):

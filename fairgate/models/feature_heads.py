@@ -80,11 +80,11 @@ def read_head(path: Path) -> Head:
     if path.suffix != ".safetensors":
         raise ModelError("a head is a .safetensors file.", where=str(path), remedy="save `weight` and `bias` as one")
     with safe_open(path, framework="np") as handle:
-        said = dict(handle.metadata() or {})
+        metadata = dict(handle.metadata() or {})
     content = sha256_file(path)
     weight, bias = _layer(load_file(path), path)
     try:
-        return Head.model_validate({**said, "content": content, "weight": weight, "bias": bias})
+        return Head.model_validate({**metadata, "content": content, "weight": weight, "bias": bias})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _no_head(path, f"its `{first['loc'][0]}` is {first['input']!r:.60}: {fault_words(first)}") from error

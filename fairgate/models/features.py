@@ -60,8 +60,8 @@ class FeatureFamily(FolderFamily):
         fingerprint, names, attribute = found.fingerprint, LabelNames((), {}), ""
         if head:
             labels, outputs = None if head.labels is None else list(head.labels), len(head.weight)
-            names, said = named_outputs(labels, options.get("labels"), request.base, options["head"], outputs)
-            fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **said})
+            names, declared = named_outputs(labels, options.get("labels"), request.base, options["head"], outputs)
+            fingerprint = digest({"files": fingerprint, "head": head.content, "pool": pool, **declared})
             attribute = head.attribute
         code, libraries = checkpoints.code_of(found, CODE_VERSION), checkpoints.versions(*LIBRARIES, *found.packages)
         checkpoint = checkpoints.Checkpoint(
@@ -96,14 +96,14 @@ def _head_of(options: Mapping[str, str], found: TransformersFolder, request: Req
 def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
     """What is taken of a backbone: as the URI says, else as the head does, else the usual of its kind."""
     usual = "pooled" if found.plain or "convnext" in found.kind else "cls"
-    said = option or (head.pool if head else None) or usual
-    if said not in get_args(Pool) or (option and head and head.pool not in (None, option)):
+    pool = option or (head.pool if head else None) or usual
+    if pool not in get_args(Pool) or (option and head and head.pool not in (None, option)):
         raise ModelError(
-            f"pool is '{str(said)[:40]}', which is none, or not what its head was fitted on.",
+            f"pool is '{str(pool)[:40]}', which is none, or not what its head was fitted on.",
             where=uri,
             remedy=f"leave it out, or write one of: {', '.join(get_args(Pool))} (cls_mean: CLS and the patches' mean)",
         )
-    return cast(Pool, said)
+    return cast(Pool, pool)
 
 
 def load_backbone(found: TransformersFolder, device: Device, pool: Pool) -> Loaded:

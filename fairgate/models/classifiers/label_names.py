@@ -128,12 +128,12 @@ def named_outputs(
 
     Raises ModelError if neither names them, or if they are not as many as the `outputs`, if these are known.
     """
-    mapping, said = None, dict[str, str]()
+    mapping, declared = None, dict[str, str]()
     outputs = len(own) if outputs is None and own is not None else outputs
     if file is not None:
         path = resolve(file, base)
         require_file(path)
-        where, said = str(path), {"labels": sha256_file(path)}
+        where, declared = str(path), {"labels": sha256_file(path)}
         names, mapping = read_labels(path)
         own = own if names is None else names
     if own is None:
@@ -148,7 +148,7 @@ def named_outputs(
             where=where,
             remedy="name all outputs, in their order",
         )
-    return LabelNames.of(own, mapping, where), said
+    return LabelNames.of(own, mapping, where), declared
 
 
 def in_order(names: Mapping[str, str]) -> list[str] | None:
@@ -164,14 +164,14 @@ def read_labels(path: Path) -> tuple[list[str] | None, dict[str, list[str]] | No
         raise ModelError(f"the file has more than {MAX_BYTES >> 20} MB.", where=str(path), remedy="write labels alone")
     try:
         text = path.read_text(encoding="utf-8-sig")
-        said = json.loads(text) if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
+        declared = json.loads(text) if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise ModelError(f"the labels cannot be read ({error}).", where=str(path), remedy="write it again") from error
-    if isinstance(said, list):
-        require_plain(said, str(path))
-        return said, None
-    if isinstance(said, dict) and said:
-        mapping = {name: [labels] if isinstance(labels, str) else labels for name, labels in said.items()}
+    if isinstance(declared, list):
+        require_plain(declared, str(path))
+        return declared, None
+    if isinstance(declared, dict) and declared:
+        mapping = {name: [labels] if isinstance(labels, str) else labels for name, labels in declared.items()}
         require_plain(["", *mapping][1:] + ["-"] * (len(mapping) < 2), str(path))
         if all(
             isinstance(found, list) and found and all(isinstance(x, str) for x in found) for found in mapping.values()

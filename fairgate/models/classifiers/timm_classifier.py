@@ -126,10 +126,10 @@ class _Config(BaseModel):
     @property
     def pictures(self) -> dict[str, Any]:
         """What timm's transform is made by."""
-        said = self.pretrained_cfg.model_dump(
+        settings = self.pretrained_cfg.model_dump(
             include={"mean", "std", "crop_pct", "crop_mode", "interpolation"}, exclude_none=True
         )
-        return {**said, "input_size": self.size}
+        return {**settings, "input_size": self.size}
 
 
 @register
@@ -152,17 +152,19 @@ class TimmClassifiers(FolderFamily):
         config = _Config.of(read, where)
         architecture = config.architecture.partition(".")[0]
         arguments = {**(read.get("model_args") or {}), "num_classes": config.num_classes}
-        names, said = named_outputs(config.label_names, options.get("labels"), request.base, where, config.num_classes)
+        names, declared = named_outputs(
+            config.label_names, options.get("labels"), request.base, where, config.num_classes
+        )
         adapter = checkpoints.taken_weights(path)
         added = {"adapter": adapter.files.fingerprint()} if adapter else {}
         libraries = checkpoints.versions(*LIBRARIES, *(["peft"] if adapter else []))
         # of a training, timm has the settings of the architecture's tag
         named, cfg = (config.architecture, None) if trained else (architecture, dict(read["pretrained_cfg"]))
         chosen: dict[str, Any] = {name: options.get(name) for name in ("key", "head")}
-        said |= {name: text for name, text in chosen.items() if text}
+        declared |= {name: text for name, text in chosen.items() if text}
         return FixedLabelModel(
             checkpoints.Checkpoint(
-                fingerprint=digest({"files": files.fingerprint(**added), **said}),
+                fingerprint=digest({"files": files.fingerprint(**added), **declared}),
                 identity={"adapter": "timm", "code": CODE_VERSION, "libraries": libraries},
                 load=partial(_load, files, named, arguments, cfg, config.pictures, adapter=adapter, **chosen),
                 preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **config.pictures),

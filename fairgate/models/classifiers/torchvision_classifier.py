@@ -60,14 +60,14 @@ class TorchvisionClassifiers(FileFamily):
             )
         path = checkpoints.resolve(file, request.base)
         checkpoints.require_weights(path)
-        names, said = named_outputs(None, options.get("labels"), request.base, request.uri)
+        names, declared = named_outputs(None, options.get("labels"), request.base, request.uri)
         files = checkpoints.HashedFiles.of({"weights": path})
         given = {name: options[name] for name in _PICTURES if name in options}
         code = {"adapter": "torchvision", "code": CODE_VERSION, "libraries": checkpoints.versions(*LIBRARIES)}
         decided_by = {**code, "files": files.fingerprint(), "architecture": architecture, "given": given}
         pictures = remembered(request.cache, decided_by, lambda: _pictures_of(files, architecture, given, request.uri))
         key, head = options.get("key"), options.get("head")
-        named = {"architecture": architecture, "key": key, "pictures": pictures, **said}
+        named = {"architecture": architecture, "key": key, "pictures": pictures, **declared}
         named |= {"head": head} if head else {}
         return FixedLabelModel(
             checkpoints.Checkpoint(

@@ -59,11 +59,11 @@ class TransformersClassifiers(FolderFamily):
             )
         own = found.config.get("id2label")
         libraries = versions(*LIBRARIES, *found.packages)
-        names, said = named_outputs(
+        names, declared = named_outputs(
             in_order(own) if isinstance(own, dict) else None, options.get("labels"), request.base, where
         )
         checkpoint = Checkpoint(
-            fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
+            fingerprint=digest({"files": found.fingerprint, **declared}) if declared else found.fingerprint,
             identity={"adapter": "classifier", "code": code_of(found, CODE_VERSION), "libraries": libraries},
             load=partial(isolated, load, found) if found.plain else partial(load, found),
             preprocessing=folder_preprocessing(found, "classifier"),

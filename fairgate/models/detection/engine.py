@@ -53,17 +53,17 @@ class DetectorEngine:
         tokens = self._tokens(what) if self._reads_text else {}
         for group, prepared in grouped(self.images, pictures, self.where):
             inputs = {name: value.to(self._device) for name, value in prepared.items() if name in self._takes}
-            said = {name: value.repeat(len(group), 1) for name, value in tokens.items()}
+            texts = {name: value.repeat(len(group), 1) for name, value in tokens.items()}
             with span("forward"):
-                outputs = self.model(**inputs, **said)
-            if not _answered(outputs, said):
+                outputs = self.model(**inputs, **texts)
+            if not _answered(outputs, texts):
                 raise checkpoints.diverged("the model answered with NaN or infinity.", self.where)
             sizes = [(pictures[place].height, pictures[place].width) for place in group]
             if self.grounded is None:
                 read = self.images.post_process_object_detection(outputs, threshold=box, target_sizes=sizes)
             else:
                 read = self.grounded.post_process_grounded_object_detection(
-                    outputs, said["input_ids"], threshold=box, text_threshold=word, target_sizes=sizes
+                    outputs, texts["input_ids"], threshold=box, text_threshold=word, target_sizes=sizes
                 )
             yield from zip(group, read, strict=True)
 
@@ -113,9 +113,9 @@ def require_modest(pixels: Any, where: str) -> None:
         )
 
 
-def _answered(outputs: Any, said: Mapping[str, torch.Tensor]) -> bool:
+def _answered(outputs: Any, texts: Mapping[str, torch.Tensor]) -> bool:
     """Whether logits and boxes are finite; logits beyond the tokens of a text are padding, minus infinity."""
-    logits = outputs.logits[..., : said["input_ids"].shape[1]] if said else outputs.logits
+    logits = outputs.logits[..., : texts["input_ids"].shape[1]] if texts else outputs.logits
     return bool(torch.isfinite(logits).all() and torch.isfinite(outputs.pred_boxes).all())
 
 

@@ -44,10 +44,10 @@ class OnnxDetector:
         files: HashedFiles,
         names: Mapping[int, str],
         pictures: PicturePreparation,
-        said: DetectorOptions,
+        declared: DetectorOptions,
         uri: str,
     ) -> None:
-        self._names, self._prepare, self._said = names, pictures, said
+        self._names, self._prepare, self._declared = names, pictures, declared
         self._uri, self._where = uri, str(files.paths[MODEL])
         self._session = open_session(files)
         given = self._session.get_inputs()
@@ -57,7 +57,7 @@ class OnnxDetector:
                 where=self._where,
                 remedy="export it with one input, (batch, 3, height, width), or judge detections:FILE",
             )
-        self._input = PictureInput(given[0], said.layout, self._where, uri)
+        self._input = PictureInput(given[0], declared.layout, self._where, uri)
         self._outputs = self._named()
 
     def boxes(self, pictures: Sequence[Image], what: str) -> list[NDArray[np.float32]]:
@@ -67,7 +67,7 @@ class OnnxDetector:
         rows = []
         for picture in pictures:
             found = [self._output(name, self._prepare(picture)) for name in self._outputs]
-            scores, corners = (self._of_yolo if self._said.boxes == "yolo" else self._of_detr)(found, number)
+            scores, corners = (self._of_yolo if self._declared.boxes == "yolo" else self._of_detr)(found, number)
             row = np.zeros((MOST_BOXES, 5), dtype=np.float32)
             best = np.argsort(-scores, kind="stable")[:MOST_BOXES]
             best = best[scores[best] > LOWEST_SCORE]
@@ -77,14 +77,14 @@ class OnnxDetector:
 
     def _named(self) -> tuple[str, ...]:
         outputs = {each.name: list(each.shape) for each in self._session.get_outputs()}
-        if self._said.boxes != "yolo":
+        if self._declared.boxes != "yolo":
             wanted: tuple[str, ...] = _DETR_OUTPUTS
         else:
-            wanted = (self._said.output,) if self._said.output else tuple(outputs)
-        if not set(wanted) <= set(outputs) or (self._said.boxes == "yolo" and len(wanted) != 1):
+            wanted = (self._declared.output,) if self._declared.output else tuple(outputs)
+        if not set(wanted) <= set(outputs) or (self._declared.boxes == "yolo" and len(wanted) != 1):
             told = ", ".join(f"{name} {shape}" for name, shape in list(outputs.items())[:8])
             raise ModelError(
-                f"the outputs are not those of boxes={self._said.boxes} ({told}).",
+                f"the outputs are not those of boxes={self._declared.boxes} ({told}).",
                 where=self._where,
                 remedy=f"a DETR has {' and '.join(_DETR_OUTPUTS)}; of a YOLO, name one: &output=NAME; or judge a "
                 "table of boxes: detections:FILE",
@@ -105,7 +105,7 @@ class OnnxDetector:
         """Scores and corners, relative to the picture, as transformers reads them: a DETR's best class of each box, of
         an RT-DETR as many pairs of box and class as there are boxes."""
         logits, boxes = found
-        none = self._said.boxes == "detr"
+        none = self._declared.boxes == "detr"
         self._require_classes(logits.shape[1] - none, boxes.shape[1], 4)
         if none:
             odds = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -131,7 +131,7 @@ class OnnxDetector:
         scores = table[:, 4:].max(axis=1)
         mine = (table[:, 4:].argmax(axis=1) == number) & (scores > LOWEST_SCORE)
         corners, scores = _corners(table[mine, :4]), scores[mine]
-        kept = nms(torch.as_tensor(corners), torch.as_tensor(scores), self._said.overlap).numpy()
+        kept = nms(torch.as_tensor(corners), torch.as_tensor(scores), self._declared.overlap).numpy()
         return scores[kept], corners[kept]
 
     def _require_classes(self, classes: int, sides: int, wanted: int) -> None:
@@ -146,7 +146,7 @@ class OnnxDetector:
         """Corners in the picture's own pixels."""
         height, width = self._prepare.size
         by_x, by_y, left, top = self._prepare.placed(*picture.size)
-        if self._said.boxes != "yolo":
+        if self._declared.boxes != "yolo":
             corners = corners * [width, height, width, height]
         return np.asarray((corners - [left, top, left, top]) / [by_x, by_y, by_x, by_y])
 

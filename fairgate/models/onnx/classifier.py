@@ -34,8 +34,8 @@ class OnnxClassifier:
     """A session, and what it takes and gives. Raises ModelError for a file that onnxruntime does not run, and for
     inputs and outputs that are not those of an image classifier."""
 
-    def __init__(self, files: HashedFiles, said: Outputs, width: int, uri: str) -> None:
-        self._where, self._said, self._width, self._uri = str(files.paths[MODEL]), said, width, uri
+    def __init__(self, files: HashedFiles, declared: Outputs, width: int, uri: str) -> None:
+        self._where, self._declared, self._width, self._uri = str(files.paths[MODEL]), declared, width, uri
         self._session = open_session(files)
         given = self._session.get_inputs()
         if len(given) != 1 or len(given[0].shape) != 4:
@@ -46,7 +46,7 @@ class OnnxClassifier:
                 remedy="export the classifier by itself; of two towers, name both: &text=FILE; of another model, judge "
                 "a table of its answers: labels:FILE",
             )
-        self._input = PictureInput(given[0], said.layout, self._where, uri)
+        self._input = PictureInput(given[0], declared.layout, self._where, uri)
         self._output = self._find_output()
 
     def __call__(self, pictures: Any) -> Embeddings:
@@ -57,14 +57,14 @@ class OnnxClassifier:
     def _logits(self, raw: NDArray[np.float64]) -> Embeddings:
         """Outputs as logits, by what they are. Raises ModelError where they are something else."""
         inside = bool(raw.size and (raw >= 0).all() and (raw <= 1 + 1e-6).all())
-        if self._said.scores is None and inside and len(raw) >= _ENOUGH:
+        if self._declared.scores is None and inside and len(raw) >= _ENOUGH:
             raise ModelError(
                 "every output is between 0 and 1: these are probabilities, or logits that look alike.",
                 where=self._uri,
                 remedy="say which: &scores=probabilities (after a softmax), &scores=sigmoid (of each label alone), or "
                 "&scores=logits",
             )
-        scores = self._said.scores or SCORES[0]
+        scores = self._declared.scores or SCORES[0]
         if scores != SCORES[0] and np.isfinite(raw).all():
             sums = raw.sum(axis=1)
             if not inside or (scores == "probabilities" and np.abs(sums - 1).max() > _SUM):
@@ -90,11 +90,11 @@ class OnnxClassifier:
         """The output with a number for every label."""
         outputs = {each.name: list(each.shape) for each in self._session.get_outputs()}
         told = ", ".join(f"{name} {shape}" for name, shape in list(outputs.items())[:8])
-        if self._said.name is not None and self._said.name not in outputs:
+        if self._declared.name is not None and self._declared.name not in outputs:
             raise ModelError(
-                f"the model has no output '{self._said.name[:80]}'.", where=self._uri, remedy=f"it has: {told}"
+                f"the model has no output '{self._declared.name[:80]}'.", where=self._uri, remedy=f"it has: {told}"
             )
-        named = [self._said.name] if self._said.name is not None else [*outputs]
+        named = [self._declared.name] if self._declared.name is not None else [*outputs]
         fitting = [name for name in named if self._fits(outputs[name])]
         if len(fitting) == 1:
             return fitting[0]

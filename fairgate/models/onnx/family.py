@@ -140,7 +140,7 @@ def _libraries(options: Mapping[str, str]) -> dict[str, str]:
 
 def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[str, str]) -> FixedLabelModel:
     uri, libraries = request.uri, _libraries(options)
-    names, said = named_outputs(None, options.get("labels"), request.base, uri)
+    names, declared = named_outputs(None, options.get("labels"), request.base, uri)
     outputs = Outputs(
         options.get("output"), chosen("scores", SCORES, options, uri), chosen("layout", LAYOUTS, options, uri)
     )
@@ -152,7 +152,7 @@ def _classifier(request: Request, paths: Mapping[str, Path], options: Mapping[st
         files.require_unchanged()
         return Loaded(pictures.by(files), OnnxClassifier(files, outputs, len(names.own), uri))
 
-    named = {"outputs": asdict(outputs), "pictures": pictures.settings, **said}
+    named = {"outputs": asdict(outputs), "pictures": pictures.settings, **declared}
     found = Checkpoint(
         fingerprint=digest({"files": files.fingerprint(), **named}),
         identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
@@ -172,7 +172,7 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
             remedy="leave processor= out, and write &size=640 (stretched), or with &pad=114 (filled up, as YOLO does)",
         )
     pictures = PicturePreparation.of(options, uri)
-    said = DetectorOptions(
+    declared = DetectorOptions(
         boxes=str(chosen("boxes", BOXES, options, uri)),
         overlap=option_number(uri, "overlap", options.get("overlap", str(OVERLAP)), 0, 1, whole=False),
         output=options.get("output"),
@@ -182,10 +182,10 @@ def _detector(request: Request, paths: Mapping[str, Path], options: Mapping[str,
 
     def load(_: Device) -> OnnxDetector:
         files.require_unchanged()
-        return OnnxDetector(files, classes, pictures, said, uri)
+        return OnnxDetector(files, classes, pictures, declared, uri)
 
     found = Checkpoint(
-        fingerprint=digest({"files": files.fingerprint(), "said": asdict(said), "pictures": shown, **named}),
+        fingerprint=digest({"files": files.fingerprint(), "said": asdict(declared), "pictures": shown, **named}),
         identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": {**libraries, **versions("torchvision")}},
         load=load,
         tokenizer=names_digest(classes),
@@ -206,7 +206,7 @@ def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, s
     libraries = _libraries(options)
     text = resolve(options["text"], request.base)
     _require_onnx(text)
-    said = TowerOptions(
+    declared = TowerOptions(
         image_output=options.get("output"),
         text_output=options.get("text_output"),
         length=int(option_number(uri, "length", options["length"], 1, LONGEST)) if "length" in options else None,
@@ -220,13 +220,13 @@ def _towers(request: Request, paths: Mapping[str, Path], options: Mapping[str, s
 
     def load(_: Device) -> Encoder:
         files.require_unchanged()
-        return OnnxTowers(files, said, folder, uri).encoder(pictures.by(files))
+        return OnnxTowers(files, declared, folder, uri).encoder(pictures.by(files))
 
     found = Checkpoint(
-        fingerprint=digest({"files": files.fingerprint(), "said": asdict(said), "pictures": pictures.settings}),
+        fingerprint=digest({"files": files.fingerprint(), "said": asdict(declared), "pictures": pictures.settings}),
         identity={"adapter": "onnx", "code": CODE_VERSION, "libraries": libraries},
         load=load,
-        tokenizer=tokenizer_digest(words.values(), adapter="onnx", length=said.length),
+        tokenizer=tokenizer_digest(words.values(), adapter="onnx", length=declared.length),
         preprocessing=pictures.digest,
     )
     return TwoTowers(found, request)

@@ -95,7 +95,7 @@ class PictureInput:
     one that takes no pictures of three channels."""
 
     def __init__(self, given: Any, layout: str | None, where: str, uri: str) -> None:
-        self.name, self._said, self._where, self._uri = given.name, layout, where, uri
+        self.name, self._declared, self._where, self._uri = given.name, layout, where, uri
         shape = list(given.shape)
         if given.type not in _KINDS:
             raise ModelError(
@@ -135,15 +135,15 @@ class PictureInput:
         """Where the channels are, as the shape tells or the URI says."""
         fits = [name for name, place in zip(LAYOUTS, (1, 3), strict=True) if shape[place] == _CHANNELS]
         free = [name for name, place in zip(LAYOUTS, (1, 3), strict=True) if not isinstance(shape[place], int)]
-        said = self._said
-        if said is None and len(fits) == 1:
+        declared = self._declared
+        if declared is None and len(fits) == 1:
             return fits[0]
-        if said is not None and said in fits + free:
-            return said
+        if declared is not None and declared in fits + free:
+            return declared
         raise ModelError(
             f"the input's shape {shape} does not tell where its three channels are."
-            if said is None
-            else f"the input's shape {shape} is not {said}.",
+            if declared is None
+            else f"the input's shape {shape} is not {declared}.",
             where=self._where,
             remedy="say it: &layout=nchw or &layout=nhwc; fairgate shows models pictures with 3 channels",
         )

@@ -52,18 +52,18 @@ def tokenizer_files(folder: Path) -> dict[str, Path]:
 class OnnxTowers:
     """Sessions of an image tower and a text tower. Raises ModelError for files that are none."""
 
-    def __init__(self, files: HashedFiles, said: TowerOptions, folder: Path, uri: str) -> None:
-        self._said, self._uri = said, uri
+    def __init__(self, files: HashedFiles, declared: TowerOptions, folder: Path, uri: str) -> None:
+        self._declared, self._uri = declared, uri
         self._image = open_session(files)
         self._apart = files.paths[TEXT] != files.paths[MODEL]
         self._text = open_session(files, TEXT, TEXT_DATA) if self._apart else self._image
         self._where, self._texts_where = str(files.paths[MODEL]), str(files.paths[TEXT])
-        self._pixels = PictureInput(self._picture_input(), said.layout, self._where, uri)
+        self._pixels = PictureInput(self._picture_input(), declared.layout, self._where, uri)
         self._kinds, shape = self._text_inputs()
         self._fixed = shape[0] if isinstance(shape[0], int) else None
         self._outputs = (
-            _output(self._image, said.image_output, "image_embeds", "output", self._where),
-            _output(self._text, said.text_output, "text_embeds", "text_output", self._texts_where),
+            _output(self._image, declared.image_output, "image_embeds", "output", self._where),
+            _output(self._text, declared.text_output, "text_embeds", "text_output", self._texts_where),
         )
         self._tokenizer = read_by("AutoTokenizer", files, TOKENIZER_FILES, folder)
         self._lower = str(type(self._tokenizer).__name__).startswith("Gemma")  # of SigLIP 2, trained on small letters
@@ -86,8 +86,8 @@ class OnnxTowers:
             return rows_of(self._image, output, self._pixels.name, batches, besides, self._where).astype(np.float32)
 
         return Encoder(
-            scale=self._said.scale,
-            bias=self._said.bias,
+            scale=self._declared.scale,
+            bias=self._declared.bias,
             vocabulary=max(self._tokenizer.get_vocab().values()) + 1,
             prepare=prepare,
             encode_images=encode_images,
@@ -147,11 +147,11 @@ class OnnxTowers:
     def _longest(self, side: Any) -> int:
         """How many tokens a text has: what the file fixes, the URI says, or the tokenizer does."""
         own = int(min(self._tokenizer.model_max_length, LONGEST + 1))
-        length = side if isinstance(side, int) else self._said.length or own
-        if (self._said.length or length) != length or not 0 < length <= LONGEST:
+        length = side if isinstance(side, int) else self._declared.length or own
+        if (self._declared.length or length) != length or not 0 < length <= LONGEST:
             raise ModelError(
-                f"texts of {self._said.length} tokens are no input of {[*self._kinds]}, which takes {side}."
-                if self._said.length
+                f"texts of {self._declared.length} tokens are no input of {[*self._kinds]}, which takes {side}."
+                if self._declared.length
                 else "neither the model nor its tokenizer says how many tokens a text has.",
                 where=self._uri,
                 remedy="write the number that it was trained with: &length=77 (CLIP), &length=64 (SigLIP)",
@@ -159,19 +159,19 @@ class OnnxTowers:
         return length
 
 
-def _output(session: Any, said: str | None, usual: str, option: str, where: str) -> str:
+def _output(session: Any, declared: str | None, usual: str, option: str, where: str) -> str:
     """The output with a vector per row: as the URI says, as it is usually called, or the only one of that shape."""
     shapes = {each.name: list(each.shape) for each in session.get_outputs()}
     vectors = [name for name, shape in shapes.items() if len(shape) == 2]
-    if said in vectors:
-        return str(said)
-    if said is None and (usual in vectors or len(vectors) == 1):
+    if declared in vectors:
+        return str(declared)
+    if declared is None and (usual in vectors or len(vectors) == 1):
         return usual if usual in vectors else vectors[0]
     told = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:8])
     raise ModelError(
         f"none or several of the model's outputs are a vector for each input ({told})."
-        if said is None
-        else f"the model has no output '{said[:80]}' with a vector for each input ({told}).",
+        if declared is None
+        else f"the model has no output '{declared[:80]}' with a vector for each input ({told}).",
         where=where,
         remedy=f"name the output of projected features: &{option}={(vectors or [usual])[0]}",
     )
