@@ -803,9 +803,11 @@ def test_a_picture_that_cannot_be_prepared_is_an_error_of_its_question_and_memor
         def inputs(self, _: Image.Image, message: str | None) -> str:
             if message is None:
                 raise ModelError("no token for the picture")
+            assert not torch.are_deterministic_algorithms_enabled(), "it would end what the other thread began"
             return message
 
         def answers(self, shown: list[str], longest: int) -> list[str]:
+            assert torch.are_deterministic_algorithms_enabled()
             if len(shown) > longest:
                 raise torch.OutOfMemoryError
             return shown

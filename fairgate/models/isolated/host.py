@@ -20,7 +20,9 @@ def opened(kind: str, named: Any, device: Device, *more: Any) -> Opened:
     their levels."""
     require_device(device)
     facts, functions = _OPENED[kind](named, device, *more)
-    return facts, {name: scoring(device)(function) for name, function in functions.items()}
+    # what is told runs beside the rest, in another thread, and torch's settings for scoring are the whole process's
+    asked = {name: scoring(device)(function) for name, function in functions.items() if name not in _TOLD}
+    return facts, {**functions, **asked}
 
 
 def _of_pictures(found: TransformersFolder, device: Device, load: Callable[..., Loaded], *more: Any) -> Opened:
@@ -84,6 +86,8 @@ def _painter(settings: Mapping[str, Any], device: Device, files: HashedFiles) ->
     return {}, {"paint": PlainPainter(settings, files, device).paint}
 
 
+_TOLD = frozenset({"keep"})
+"""Functions whose answers nobody waits for."""
 _OPENED: Mapping[str, Callable[..., Opened]] = {
     "pictures": _of_pictures,
     "towers": _towers,
