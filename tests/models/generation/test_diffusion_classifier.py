@@ -201,6 +201,13 @@ def test_pickled_weights_and_code_of_the_models_own_are_refused(pipelines: Any, 
         classifier(tmp_path / "coded")
 
 
+@pytest.mark.parametrize("checker", [["stable_diffusion", "StableDiffusionSafetyChecker"], 5, None])
+def test_a_safety_checker_of_whatever_kind_is_not_run_and_noted(pipelines: Any, tmp_path: Path, checker: Any) -> None:
+    index = Path(shutil.copytree(pipelines["sd1"], tmp_path / "sd1")) / "model_index.json"
+    index.write_text(json.dumps(json.loads(index.read_text()) | {"safety_checker": checker}))
+    assert bool(classifier(index.parent).note) is (checker is not None)
+
+
 def test_what_needs_a_similarity_refuses_it_by_that_name(pipelines: Any) -> None:
     model: LabelModel = classifier(pipelines["sd1"])
     with pytest.raises(ModelError, match="lacks the capability 'similarity'"):

@@ -126,9 +126,9 @@ class PipelineFiles:
         return bool(self.index.get("requires_aesthetics_score", False))
 
     @property
-    def channels(self) -> int:
+    def channels(self) -> Any:
         """Of the UNet: 4 for text to image, 8 for edits by instruction, 9 for inpainting models."""
-        return int(self.config("unet/config.json").get("in_channels", 4))
+        return self.config("unet/config.json").get("in_channels", 4)
 
     @property
     def kind(self) -> str:
@@ -248,8 +248,8 @@ def _any_parts(index: Mapping[str, Any], path: Path) -> dict[str, tuple[str, str
     """Library and class of each part. Raises ModelError for a part that is code of the model's own."""
     parts = {name: entry for name, entry in index.items() if isinstance(entry, list) and any(entry)}
     for name, entry in parts.items():
-        named = len(entry) == 2 and entry[0] in _WEIGHTS and isinstance(entry[1], str) and entry[1].isidentifier()
-        if not named or not name.isidentifier():
+        named = len(entry) == 2 and isinstance(entry[1], str) and entry[1].isidentifier() and name.isidentifier()
+        if not named or entry[0] not in tuple(_WEIGHTS):
             raise _own_code(f"part '{name[:80]}'", entry, path)
     return {name: (entry[0], entry[1]) for name, entry in parts.items()}
 

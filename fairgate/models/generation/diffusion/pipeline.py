@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from fairgate.ground.errors import ModelError
-from fairgate.models.checkpoints import diverged, find_device
+from fairgate.models.checkpoints import diverged, find_device, naming
 from fairgate.models.generation.diffusion.components import Placement, load_component
 from fairgate.models.generation.diffusion.files import PipelineFiles
 from fairgate.models.generation.diffusion.lora import merge_lora
@@ -85,7 +85,8 @@ class StableDiffusion:
         # of the index, which anybody may have written, no more than these
         self._settings = {name: bool(found.index[name]) for name in _SWITCHES if name in found.index}
         self._embed = lru_cache(_REMEMBERED)(self._embedded)
-        self._load(found, base)
+        with naming(self.where, "be loaded"):
+            self._load(found, base)
         found.files.require_unchanged()
         second = found.refiner
         self.refiner = None if second is None else StableDiffusion(second, f"hf:{second.address.model}", device, self)

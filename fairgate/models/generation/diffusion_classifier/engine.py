@@ -58,7 +58,7 @@ class DenoisingErrors:
                 f"the UNet predicts '{self._kind[:40]}' for a {type(own).__name__}: its error is no diffusion's.",
                 where=f"{model.where}/scheduler/scheduler_config.json",
                 remedy="name the scheduler and the prediction_type that it was trained for (epsilon, v_prediction, "
-                "sample); a model of a flow only edits and paints",
+                "sample); of a flow or an EDM, judge what it paints or edits",
             )
         trained = int(scheduler.config.num_train_timesteps)
         if samples > trained:

@@ -98,7 +98,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         self.tokenizer = found.tokenizer
         with naming(request.uri, "be read"):
             self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
-        if any(found.index.get("safety_checker") or ()):
+        if found.index.get("safety_checker") not in (None, [None, None]):
             self.note = "the pipeline's safety checker is not run: pictures are judged as painted"
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
