@@ -47,7 +47,7 @@ class PeftAdapters:
         adapter = checkpoints.find_adapter(checkpoints.judged_folder(named, request.base))
         with checkpoints.adapting(adapter, request.uri):
             model = request.open_other(origin, known_as=request.uri)
-        own = checkpoints.files_named(adapter.path, (*checkpoints.TOKENIZER_FILES, *checkpoints.IMAGE_CONFIGS))
+        own = checkpoints.files_named(adapter.path, checkpoints.READING_FILES)
         rank = f"an adapter ({adapter.config.kind}) is merged into {origin}"
         notes = [rank, f"it brings its own {', '.join(own)}" if own else None, getattr(model, "note", None)]
         model.note = "; ".join(filter(None, notes))  # type: ignore[attr-defined] # what a notice reads where a model has it

@@ -72,12 +72,12 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
 
 def gather_components(folder: Path) -> None:
     """Copy tokenizer and image processor to the weights: `mlflow.transformers.log_model` stores them elsewhere."""
-    from fairgate.models.checkpoints import TOKENIZER_FILES
+    from fairgate.models.checkpoints import READING_FILES
 
     home = folder / "model"
     if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():
         return
-    wanted = TOKENIZER_FILES | {"preprocessor_config.json", "processor_config.json"}
+    wanted = READING_FILES
     for path in sorted((folder / "components").glob("*/*")):
         if path.name in wanted and path.is_file() and not path.is_symlink() and not (home / path.name).exists():
             shutil.copyfile(path, home / path.name)

@@ -49,6 +49,7 @@ from .encoder import of_processor as of_processor
 from .encoder import versions as versions
 from .files import IMAGE_CONFIGS as IMAGE_CONFIGS
 from .files import MAX_SIDE as MAX_SIDE
+from .files import READING_FILES as READING_FILES
 from .files import TOKENIZER_FILES as TOKENIZER_FILES
 from .files import WEIGHTS as WEIGHTS
 from .files import HashedFiles as HashedFiles

@@ -14,14 +14,7 @@ from typing import Any
 
 from fairgate.ground.errors import ModelError, listed
 from fairgate.models.checkpoints.advice import no_weights, right_uri
-from fairgate.models.checkpoints.files import (
-    IMAGE_CONFIGS,
-    TOKENIZER_FILES,
-    HashedFiles,
-    files_named,
-    read_config,
-    require_weights,
-)
+from fairgate.models.checkpoints.files import READING_FILES, HashedFiles, files_named, read_config, require_weights
 from fairgate.models.checkpoints.peft_merge import MERGE, PeftSettings, merge_by_peft, read_peft_settings
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -75,7 +68,7 @@ def taken_weights(path: Path) -> Adapter | None:
     """As `taken_adapter`, for a base whose way to read texts and pictures stays its own. Raises ModelError for an
     adapter that brings files that decide it."""
     adapter = taken_adapter(path)
-    if adapter and (own := files_named(adapter.path, (*TOKENIZER_FILES, *IMAGE_CONFIGS))):
+    if adapter and (own := files_named(adapter.path, READING_FILES)):
         raise ModelError(
             f"the adapter brings its own {', '.join(own)}, which its base does not read.",
             where=str(adapter.path),

@@ -68,6 +68,7 @@ TOKENIZER_FILES = frozenset(
         "spm.model",
     }
 )
+READING_FILES = TOKENIZER_FILES | {*IMAGE_CONFIGS}
 
 
 def files_named(folder: Path, names: Collection[str]) -> dict[str, Path]:

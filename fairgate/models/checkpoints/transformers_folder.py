@@ -17,6 +17,7 @@ from fairgate.models.checkpoints.device import Device
 from fairgate.models.checkpoints.encoder import naming
 from fairgate.models.checkpoints.files import (
     IMAGE_CONFIGS,
+    READING_FILES,
     TOKENIZER_FILES,
     HashedFiles,
     files_named,
@@ -118,7 +119,7 @@ def companions_in(folder: Path, adapter: Adapter | None, processor: Path | None)
     """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the processor's, else
     the folder's. Raises ModelError for a processor's folder with neither."""
     found, places = dict[str, Path](), [adapter.path if adapter else None, processor, folder]
-    if processor and not files_named(processor, (*TOKENIZER_FILES, *IMAGE_CONFIGS)):
+    if processor and not files_named(processor, READING_FILES):
         raise ModelError(
             "the folder after processor= holds no tokenizer and does not say how images are prepared.",
             where=str(processor),
