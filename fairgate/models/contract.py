@@ -309,20 +309,14 @@ def require_capability(model: Capable, needed: Capability, where: str, remedy: C
         )
 
 
-class OpenOther(Protocol):
-    """Opens a model by its URI, over a source (None: the request's own), known as that URI or by another one."""
-
-    def __call__(self, uri: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model: ...
-
-
-def _opens_no_other(uri: str, _source: ImageSource | None = None, /, **_: str | None) -> Model:
+def _opens_no_other(uri: str, **_: str) -> Model:
     raise ModelError("this request cannot open the model inside.", where=uri, remedy="open it by `open_scorer`")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme; `open_other`
-    opens another model by its URI, such as the one inside this one: over the same source, or over one that is given.
+    opens another model over the same source by its URI, such as the one inside this one, `known_as` that or another.
     `seed` draws the pictures and texts on which a faster way is compared with the library's own."""
 
     uri: str
@@ -333,7 +327,7 @@ class Request:
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
-    open_other: OpenOther = _opens_no_other
+    open_other: Callable[..., Model] = _opens_no_other
     seed: int = 0
 
 

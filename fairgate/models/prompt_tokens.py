@@ -152,5 +152,5 @@ def learn_array(
                 student.step()
     found: Floats = array.detach().cpu().numpy().astype(np.float64)
     if not np.isfinite(found).all():
-        raise ModelError("the learned tokens are not finite.", where=where, remedy="learn at a lower --rate")
+        raise ModelError("the learned tokens are not finite.", where=where, remedy="learn in fewer --steps")
     return found

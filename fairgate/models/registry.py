@@ -61,17 +61,13 @@ def open_scorer(
     DeviceError.
     """
 
-    def opened(named: str, over: ImageSource, known_as: str | None = None) -> Model:
+    def opened(named: str, known_as: str = "") -> Model:
         scheme, address = require_uri(named, base)
-
-        def other(inner: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model:
-            return opened(inner, source or over, known_as)
-
-        request = Request(known_as or named, address, over, device, cache, base, progress, batch_size, other, seed)
+        request = Request(known_as or named, address, source, device, cache, base, progress, batch_size, opened, seed)
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)
 
-    return opened(uri, source)
+    return opened(uri)
 
 
 def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:

@@ -77,9 +77,8 @@ def gather_components(folder: Path) -> None:
     home = folder / "model"
     if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():
         return
-    wanted = READING_FILES
     for path in sorted((folder / "components").glob("*/*")):
-        if path.name in wanted and path.is_file() and not path.is_symlink() and not (home / path.name).exists():
+        if path.name in READING_FILES and path.is_file() and not path.is_symlink() and not (home / path.name).exists():
             shutil.copyfile(path, home / path.name)
 
 

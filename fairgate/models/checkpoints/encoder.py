@@ -127,19 +127,18 @@ _EXTRAS = {"peft": "'fairgate[adapters]'"}
 
 def versions(*packages: str) -> dict[str, str]:
     """Installed versions by distribution name, read without importing them."""
-    found = {}
-    for package in packages:
-        try:
-            found[package] = _version(package)
-        except metadata.PackageNotFoundError as error:
-            raise ModelError(
-                f"the package '{package}', which this model needs, is not installed.",
-                remedy=f"install it: `pip install {_EXTRAS.get(package, package)}`",
-            ) from error
-    return found
+    return {package: _version(package) for package in packages}
 
 
-_version = cache(metadata.version)  # 2 ms a package, asked for at every model that is opened
+@cache  # 2 ms a package, asked for at every model that is opened
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError as error:
+        raise ModelError(
+            f"the package '{package}', which this model needs, is not installed.",
+            remedy=f"install it: `pip install {_EXTRAS.get(package, package)}`",
+        ) from error
 
 
 Prepare = Callable[[Any], Any]
