@@ -93,6 +93,15 @@ tried("its own limits", lambda: resource.getrlimit(resource.RLIMIT_CORE))
 tried("the parent's share", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19))
 tried("to outlive the parent", lambda: libc.prctl(1, 0, 0, 0, 0))
 tried("another root", lambda: libc.chroot(sys.argv[3].encode()))
+tried("its turn", lambda: libc.sched_setscheduler(0, 0, ctypes.byref(ctypes.c_int(0))))
+tried("a folder's news", libc.inotify_init)
+tried("a file's commands", lambda: libc.open(sys.argv[4].encode(), os.O_WRONLY | os.O_RDWR))
+tried("whom a file signals", lambda: libc.fcntl(0, 8, os.getpid()))
+tried("whom a thread signals", lambda: libc.fcntl(0, 15, (ctypes.c_int * 2)(1, os.getpid())))
+ends = (ctypes.c_int * 2)()
+tried("a pair", lambda: libc.socketpair(1, 1, 0, ends))
+tried("whom a socket signals", lambda: libc.ioctl(ends[0], 0x8901, ctypes.byref(ctypes.c_int(os.getpid()))))
+tried("whom its group signals", lambda: libc.ioctl(ends[0], 0x8902, ctypes.byref(ctypes.c_int(os.getpid()))))
 tried("root's power", lambda: int(open("/proc/self/status").read().split("CapEff:")[1].split()[0], 16) & ~6 or -1)
 """
 
@@ -647,13 +656,13 @@ def test_other_weights_than_the_models_own_are_refused(beit: Path, tmp_path: Pat
 def test_the_process_reaches_its_files_and_nothing_else(kernel: str, tmp_path: Path) -> None:
     done = given_up(tmp_path, kernel)
     told = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if not line.startswith("missing"))
-    its_own = {"its own file", "its own folder", "a thread", "begun", "its own limits"}
+    its_own = {"its own file", "its own folder", "a thread", "begun", "its own limits", "a pair"}
     by_landlock = {"another file", "another file, from C", "to write its file", "the parent's secrets"}
     of_drivers = {"a local socket", "its name", "to listen", "a thread's name"}
     more = {"without Landlock": by_landlock | {"a thread's name"}, "with a GPU's driver": of_drivers}.get(kernel, set())
     assert {name for name, answer in told.items() if answer == "yes"} - more == its_own
     assert more - by_landlock <= {name for name, answer in told.items() if answer == "yes"}
-    assert len(told) == 36
+    assert len(told) == 44
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's")

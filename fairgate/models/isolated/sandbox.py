@@ -40,24 +40,25 @@ _REFUSED = {
         *(42, 43, 288, 59, 101, 165, 248, 249, 250, 272),
         # open_by_handle_at, setns, process_vm_readv, process_vm_writev, bpf, execveat, io_uring_setup, pidfd_getfd,
         *(304, 308, 310, 311, 321, 322, 425, 438),
-        # fork, vfork; tkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, pidfd_open; setpriority, ioprio_set
-        *(57, 58, 200, 129, 297, 424, 434, 141, 251),
+        # fork, vfork; tkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal, pidfd_open; setpriority,
+        # ioprio_set, sched_setparam, sched_setscheduler, sched_setattr
+        *(57, 58, 200, 129, 297, 424, 434, 141, 251, 142, 144, 314),
         # truncate; chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat, utime, utimes, futimesat,
         # utimensat, setxattr, lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr, setxattrat, removexattrat,
         # file_setattr, openat2: Landlock knows none of them, or not on every kernel;
         *(76, 90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469, 437),
         # memory, queues and semaphores that programs share: shmget, shmat, shmctl, semget, semop, semctl, semtimedop,
         # msgget, msgsnd, msgrcv, msgctl, mq_open, mq_unlink; chroot, umount2, perf_event_open, fanotify_init,
-        # userfaultfd
-        *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 161, 166, 298, 300, 323),
+        # inotify_init, inotify_init1, userfaultfd
+        *(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241, 161, 166, 298, 300, 253, 294, 323),
     ),
     "aarch64": (
         *(198, 200, 201),
         *(203, 202, 242, 221, 117, 40, 217, 218, 219, 97),
         *(265, 268, 270, 271, 280, 281, 425, 438),
-        *(130, 138, 240, 424, 434, 140, 30),
+        *(130, 138, 240, 424, 434, 140, 30, 118, 119, 274),
         *(45, 52, 53, 452, 55, 54, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469, 437),
-        *(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181, 51, 39, 241, 262, 282),
+        *(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181, 51, 39, 241, 262, 26, 282),
     ),
 }
 """By processor: the system calls that are answered with "not permitted", in one order."""
@@ -68,6 +69,8 @@ _ALL = 0xFFFFFFFF
 _UNIX, _DATAGRAM = 1, 0b10  # of socket: its family; the type's bit of what can be sent to without a connection
 _THREAD = 0x10000  # of clone: a thread of this process, not another one
 _CUT, _MODE = 0x200, 0x203  # of open: to cut a file; that, and whether it is opened for reading alone
+_NEITHER = 0b11  # of open: neither to read nor to write, for which Landlock needs no right: to cut, to command a device
+_WHOM = (8, 15), (0x8901, 0x8902)  # F_SETOWN, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: to whom a file's signals go
 _ALLOW, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050001, 0x00050026
 _CLONE3 = 435  # its flags are in memory, which a filter cannot see: the C library takes clone instead
 _GPUS = tuple(each.name for each in Path("/dev").glob("nvidia*"))
@@ -144,14 +147,17 @@ def _some_calls(processor: str) -> list[tuple[int, int, int, int, bool]]:
     """System calls that depend on an argument: the number, which argument, its bits that count, their value, and
     whether they are permitted with that value alone, or with any other."""
     own, socket = os.getpid(), _REFUSED[processor][0]
-    if processor == "x86_64":  # clone, kill, tgkill, prlimit64, prctl (to outlive the parent), socketpair, open, openat
-        clone, kill, tgkill, limits, control, pair, opening = 56, 62, 234, 302, 157, 53, [(2, 1), (257, 2)]
+    if processor == "x86_64":  # clone, kill, tgkill, prlimit64, prctl (to outlive the parent), socketpair; fcntl, ioctl
+        clone, kill, tgkill, limits, control, pair, files = 56, 62, 234, 302, 157, 53, (72, 16)
     else:
-        clone, kill, tgkill, limits, control, pair, opening = 220, 129, 131, 261, 167, 199, [(56, 2)]
+        clone, kill, tgkill, limits, control, pair, files = 220, 129, 131, 261, 167, 199, (25, 29)
+    opening = [(2, 1), (257, 2)] if processor == "x86_64" else [(56, 2)]  # open, openat
     some = [(clone, 0, _THREAD, _THREAD, True), (kill, 0, _ALL, own, True), (tgkill, 0, _ALL, own, True)]
     some += [(limits, 0, _ALL, 0, True), (control, 0, _ALL, _END_WITH_PARENT, False)]
     some += [(socket, 0, _ALL, _UNIX, True), (socket, 1, _DATAGRAM, 0, True), (pair, 1, _DATAGRAM, 0, True)]
-    return some + [(number, place, _MODE, _CUT, False) for number, place in opening]
+    some += [(number, 1, _ALL, each, False) for number, whom in zip(files, _WHOM, strict=True) for each in whom]
+    modes = ((_MODE, _CUT), (_NEITHER, _NEITHER))
+    return some + [(number, place, mask, value, False) for number, place in opening for mask, value in modes]
 
 
 def _filter_calls(libc: Any) -> bool:
