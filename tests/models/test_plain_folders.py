@@ -729,6 +729,7 @@ OPENED = framed("{'missing': []}")
         ("os.kill(os.getpid(), 9)", "ended early \\(signal 9"),
         ("print('a library breaks', file=sys.stderr); sys.exit(3)", "ended early .*a library breaks"),
         ("import faulthandler as f; f.dump_traceback_later(0.1, exit=True); time.sleep(60)", "Timeout \\(0:00:00"),
+        ("import fcntl; os.write(2, b' ' * 5000); fcntl.fcntl(2, fcntl.F_SETFL, os.O_DIRECT)", "ended early"),
         ("out.write(struct.pack('<I', 1 << 30)); out.flush(); time.sleep(60)", "ended early \\(ValueError"),
         ("out.write(b'\\x05\\0\\0\\0\\x80\\x04K\\x01.'); out.flush(); time.sleep(60)", "ended early"),
         (framed("{}", "[['|O8', [1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
@@ -742,7 +743,8 @@ OPENED = framed("{'missing': []}")
         (framed("{'error': 'OSError', 'words': 'no \\x1b[31mfile'}"), "OSError: no .?\\[?.*file"),
     ],
     ids=[
-        *("killed", "broken", "a slow step", "too long", "pickled", "objects", "too large", "a negative size"),
+        *("killed", "broken", "a slow step", "errors that cannot be read"),
+        *("too long", "pickled", "objects", "too large", "a negative size"),
         *("an array for a message", "no place of an array"),
         *("too deep", "silent and alive", "an error of its own words", "an error"),
     ],
@@ -830,6 +832,51 @@ def test_a_picture_that_cannot_be_prepared_is_an_error_of_its_question_and_memor
     assert functions["answers"]([0], 1) + functions["answers"]([1], 1) == ["a", "b"]
     with pytest.raises(ModelError, match="no token for the picture"):
         functions["answers"]([2], 1)
+
+
+def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_if_memory_was_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+
+    class Model:
+        shares, unused, tokens, log_likelihoods = True, (), None, None
+
+        def inputs(self, _: Image.Image, message: str) -> str:
+            made.append(message)
+            if message == "short" and made.count(message) == 1:
+                raise torch.OutOfMemoryError
+            return message
+
+        def answers(self, shown: list[str], _: int) -> list[str]:
+            return shown
+
+    monkeypatch.setattr(seeing, "open_seeing", lambda *_: Model())
+    _, functions = host.opened("vlm", None, CPU, None, 0)
+    for number, message in enumerate(("a", "short", "b")):
+        functions["keep"](number, np.zeros((2, 2, 3), np.uint8), message)
+    assert functions["answers"]([1, 2], 1) == ["short", "b"]
+    with pytest.raises(KeyError):
+        functions["answers"]([0], 1)
+    assert made == ["a", "short", "b", "short"]
+
+
+def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda _: failed.set())
+    given = (pickle.dumps(waiting_model), [], io.BytesIO(b"no question"), io.BytesIO())
+    thread = threading.Thread(target=messages.serve, args=given, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert failed.wait(5)
+
+
+@pytest.mark.parametrize("shape", [[1] * 33, [0, 1 << 32]], ids=["many", "long"])
+def test_sides_whose_product_takes_long_are_no_arrays(shape: list[int]) -> None:
+    header = json.dumps({"content": {}, "arrays": [["<f4", shape]]}).encode()
+    with pytest.raises(ValueError, match="describes no array"):
+        messages.receive(io.BytesIO(struct.pack("<I", len(header)) + header))
 
 
 def test_numbers_of_one_picture_are_not_taken_for_those_of_two(answering: Callable[..., child.IsolatedModel]) -> None:

@@ -142,8 +142,10 @@ class IsolatedModel:
             self._process.wait(0 if nonsense else _LAST)
         self._process.kill()  # it may live on
         code = self._process.wait()
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        lines = list[str]()
+        with contextlib.suppress(OSError):  # the process shares this file, and decides how it is read
+            self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
         late = next((line for line in lines if line.startswith("Timeout (")), None)  # of a chat template
         last = f": {clean(late or lines[-1], 200)}" if lines else ""
         how = f"signal {-code}" if code < 0 and not nonsense else type(error).__name__

@@ -52,23 +52,22 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
 
     model = open_seeing(found, asking, device, seed)
 
-    kept = dict[int, Any]()
+    kept = dict[int, Callable[[], Any]]()
 
     def keep(number: int, levels: Any, message: str | None) -> None:
+        make = partial(model.inputs, Image.fromarray(levels), message)
         try:
-            kept[number] = model.inputs(Image.fromarray(levels), message)
-        except Exception as error:  # of any type: it is raised where the answer is waited for
-            kept[number] = error
+            made = make()
+        except Exception:  # of any type: made again, or raised, where the answer is waited for
+            kept[number] = make
+        else:
+            kept[number] = lambda: made
 
     def of_kept(function: Callable[..., Any], numbers: Sequence[int], *given: Any) -> Any:
-        inputs = [kept[number] for number in numbers]
-        for error in inputs:
-            if isinstance(error, Exception):
-                raise error
-        answer = function(inputs, *given)
-        for number in numbers:  # not before: where memory is short, half of them are asked about again
-            del kept[number]
-        return answer
+        for number in list(kept):  # what was asked about before; later ones may be asked about again, by halves
+            if number < numbers[0]:
+                del kept[number]
+        return function([kept[number]() for number in numbers], *given)
 
     with scoring(device):
         facts = {"shares": model.shares, "unused": model.unused}

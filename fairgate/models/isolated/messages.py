@@ -27,6 +27,7 @@ _ARRAY = "@array"
 """The key of an object that stands for an array: its place among those that follow."""
 _LONGEST = 1 << 24  # bytes of the JSON
 _LARGEST = 1 << 32  # bytes of all arrays
+_SIDES = 32  # of an array: a product of many or long numbers takes hours, in which nothing else runs
 
 
 def send(stream: BinaryIO, content: Mapping[str, Any]) -> None:
@@ -50,7 +51,8 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
     header = json.loads(_exactly(stream, length))
     arrays, left = [], _LARGEST
     for kind, shape in header["arrays"]:
-        if kind not in KINDS or not all(isinstance(n, int) and n >= 0 for n in shape):
+        few = len(shape) <= _SIDES
+        if kind not in KINDS or not few or not all(isinstance(n, int) and 0 <= n < _LARGEST for n in shape):
             raise ValueError("a message describes no array")
         size = math.prod(shape) * np.dtype(kind).itemsize
         left -= size
@@ -88,6 +90,8 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
                 else:
                     functions[what](*given)
         except EOFError:
+            pass
+        finally:  # also where it cannot go on
             coming.put(None)
 
     _reply(answers, told, "the model cannot be loaded")
