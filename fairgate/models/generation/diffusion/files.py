@@ -215,11 +215,9 @@ def is_plain(folder: Path) -> bool:
 
 def _lora_file(named: str, base: Path) -> Path:
     """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
-    path = checkpoints.judged_folder(named, base) if checkpoints.is_hub_id(named) else checkpoints.resolve(named, base)
-    if path.is_dir():
-        if not checkpoints.is_hub_id(named):  # of those, `judged_folder` has looked at the links
-            checkpoints.require_folder(path)
-        path /= LORA
+    path = checkpoints.resolve(named, base)
+    if path.is_dir() or checkpoints.is_hub_id(named):
+        path = checkpoints.judged_folder(named, base) / LORA
     return _safetensors(path, "the LoRA")
 
 
