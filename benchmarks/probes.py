@@ -1,11 +1,13 @@
-"""What the diffusion classifier costs, and how much of it computing each error once saves.
+"""What the diffusion classifier costs, and how much of it computing each error once and stopping early save.
 
     python -m benchmarks.probes [--model build/portraits/classifiers/base] [--sets 8] [--samples 100]
 
 Twelve prompts: ten professions in 25 pairs, and a man against a woman. The plain procedure (one classification a pair,
 as paper 2 reports it) evaluates two prompts for each of 26 comparisons. Computing the error of a picture under a prompt
-once needs 12 prompts; the decisions of two pictures must be the same to the last one, under the same noise. Evaluations
-of the UNet are counted, not timed. All are test instruments.
+once needs 12 prompts; the decisions of two pictures must be the same to the last one, under the same noise. Stopping
+early is tuned on half of the sets (the smallest certainty with which no more than one decision in 400 differs from that
+of all samples) and counted on the other half; decisions of a picture, and pictures of a set, are not independent, so
+that the count bounds nothing. Evaluations of the UNet are counted, not timed. All are test instruments.
 
 With `--half` instead: errors and decisions of a UNet in bfloat16 (fairgate on a GPU) and in float16 (the default of Li
 et al.'s code), next to float32, under the same noise, on this processor.
@@ -20,18 +22,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fairgate.formulas.metrics import pair_choices
 from fairgate.models import Floats
 from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.models.generation.diffusion.pipeline import StableDiffusion
 from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
+from fairgate.models.generation.diffusion_classifier.sampling import settle
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import RELEASE_SEED
 from fairgate.portraits.professions import FEMALE_DOMINATED, GENDER_LABELS, MALE_DOMINATED, TEMPLATE
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import GROUPS, PERSON, with_article
 
+CERTAINTIES = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0)
+ALLOWED = 1 / 400
 Pairs = tuple[Sequence[int], Sequence[int]]
 
 
@@ -64,6 +70,13 @@ def main() -> int:
     same = identical(engine, prompts, errors, questions)
     print(f"UNet evaluations a picture, pair by pair: {plain:,}; each error once: {shared:,} ({shared / plain:.1%})")
     print(f"decisions of two pictures that differ under the same noise: {same}")
+    half = len(errors) // 2
+    certainty = tuned(errors[:half], questions)
+    agree, spent = early(errors[half:], questions, certainty)
+    print(f"stopping early at {certainty} standard errors, tuned on {half} pictures, counted on {len(errors) - half}:")
+    print(f"  {spent:,.0f} evaluations a picture ({spent / plain:.1%} of pair by pair)")
+    sets = len(errors[half:]) // len(GROUPS)
+    print(f"  {(~agree).sum()} of {agree.size} decisions differ, on {len(agree)} pictures of {sets} sets (no bound)")
     return 1 if same else 0
 
 
@@ -120,6 +133,30 @@ def identical(engine: DenoisingErrors, prompts: Sequence[str], errors: Floats, q
             found = engine(latents, ["person-0000"] * 2, shown).mean(axis=1)
             apart.append(pair_choices(found[:, :1], found[:, 1:]).ravel())
     return int((np.stack(apart, axis=1) != decisions(errors[:2].mean(axis=1), questions)).sum())
+
+
+def early(errors: Floats, questions: Sequence[Pairs], certainty: float) -> tuple[NDArray[np.bool_], float]:
+    """Which decisions agree with those of all samples, (pictures, pairs), and evaluations a picture."""
+    samples, spent, found = errors.shape[1], 0, []
+    for picture in errors:
+        row = []
+        for first, second in questions:
+            own = picture[:, [*first, *second]]
+
+            def evaluate(who: Sequence[int], at: NDArray[np.int64], own: Floats = own) -> Floats:
+                nonlocal spent
+                spent += len(who) * len(at)
+                return own[at][:, who]
+
+            row.append(settle(evaluate, (len(first), len(second)), samples, certainty).ravel())
+        found.append(np.concatenate(row))
+    agree = np.stack(found) == decisions(errors.mean(axis=1), questions)
+    return agree, spent / len(errors)
+
+
+def tuned(errors: Floats, questions: Sequence[Pairs]) -> float:
+    """The smallest certainty with which at most ALLOWED of the decisions differ."""
+    return next((one for one in CERTAINTIES if early(errors, questions, one)[0].mean() >= 1 - ALLOWED), CERTAINTIES[-1])
 
 
 if __name__ == "__main__":

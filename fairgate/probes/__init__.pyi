@@ -30,6 +30,7 @@ from .image_editing import gained_column as gained_column
 from .prediction import PredictionProbe as PredictionProbe
 from .question_items import Item as Item
 from .question_items import items_of as items_of
+from .ranking import PairModel as PairModel
 from .reader import PictureReader as PictureReader
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -226,6 +226,15 @@ class CaptionRetrievalProbe(RankedByWords):
         return word
 
 
+@runtime_checkable
+class PairModel(Protocol):
+    """A model with a way of its own to compare prompts in pairs, such as a diffusion classifier that stops early."""
+
+    def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """(images, first, second): 1 where an image is taken for the first prompt, 0 for the second, 0.5 for both."""
+        ...
+
+
 @register
 class PairAssociationProbe(Probe):
     """Classify images that show neither into pairs of words, one of each list (Saravanan et al. 2023).
@@ -279,8 +288,11 @@ class PairAssociationProbe(Probe):
     def run(self, name: str, model: LabelModel, rows: Rows, open_instrument: OpenInstrument) -> dict[str, ProbeScores]:
         """The share of pairs that each word, or each pair's first one, wins on every image."""
         first, second = ([self.prompt(word) for word in words] for words in (self.first, self.second))
-        log_p = model.log_probabilities([*first, *second])
-        choices = pair_choices(-log_p[:, : len(first)], -log_p[:, len(first) :], soft=self.soft)
+        if isinstance(model, PairModel) and not self.soft:
+            choices = model.pair_choices(first, second)
+        else:
+            log_p = model.log_probabilities([*first, *second])
+            choices = pair_choices(-log_p[:, : len(first)], -log_p[:, len(first) :], soft=self.soft)
         columns = choices.mean(axis=2) if self.each == "first" else choices.reshape(len(choices), -1)
         return _by_word(self.names(name), columns)
 

@@ -13,7 +13,6 @@ from scipy.stats import spearmanr
 
 from fairgate import gate
 from fairgate.data import open_dataset
-from fairgate.formulas.metrics import pair_choices
 from fairgate.models import EmbeddingCache, Request
 from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
 from fairgate.portraits.dataset import write_people
@@ -155,6 +154,6 @@ def test_s_departs_from_neither_as_samples_grow(root: Path) -> None:
         words = [
             [f"a portrait of {with_article(word)}" for word in side] for side in (MALE_DOMINATED, FEMALE_DOMINATED)
         ]
-        share = pair_choices(*map(classifier(root, samples).errors, words)).mean(axis=(1, 2))
+        share = classifier(root, samples).pair_choices(*words).mean(axis=(1, 2))
         differential.append(float(share[male].mean() - share[~male].mean()))
     assert differential[0] < differential[1] < differential[2]

@@ -70,6 +70,9 @@ class DiffusionClassifierStudy(contract.Study):
     model: contract.Models = Field(
         description="NAME=URI, repeat: base=diffusion:FOLDER?samples=100. Pairs are the last one's."
     )
+    samples: tuple[int, ...] = Field(
+        (), description="Also with so many of the samples of a diffusion classifier; repeat. The paper's: 1 and 10."
+    )
     data: str = Field(description="Release of people, NAME or NAME@VERSION.")
     first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
     second: Words = Field(SECOND, description="WORD,WORD of the second list.")
@@ -123,6 +126,9 @@ class DiffusionClassifierStudy(contract.Study):
             words = {word: self.prompt(word) for word in (*self.first, *self.second)}
             for what, prompts in (("labels", labels), ("words", words)):
                 require_told_apart(model, what, prompts, f"--model {name}={uri}")
+            if options.samples:
+                parts = asked.answers_by_samples(model, options.samples, shown, f"--model {name}={uri}")
+                answers |= {f"{name}, {count} sample{'s' * (count > 1)}": part for count, part in parts.items()}
             answers[name] = asked.answers(model, shown)
             opened.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
         last = next(reversed(answers))
@@ -142,6 +148,7 @@ class DiffusionClassifierStudy(contract.Study):
                 **{f"word for {group}": word for group, word in options.label.items()},
                 **({"over": list(self.over)} if self.over else {}),
                 **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
+                **({"samples": [str(count) for count in self.samples]} if self.samples else {}),
                 "listed above": MOSTLY,
                 "draws": self.draws,
                 "seed": self.seed,

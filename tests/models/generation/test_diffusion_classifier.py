@@ -19,7 +19,7 @@ from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, LabelModel, Request, require_capability
 from fairgate.models.generation.diffusion.pipeline import Conditioning
 from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
-from fairgate.models.generation.diffusion_classifier.sampling import timesteps
+from fairgate.models.generation.diffusion_classifier.sampling import settle, spread_order, timesteps
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "diffusion_classifier.json").read_text())
 ADAPTIVE = [case for case in GOLDEN["cases"] if "n_samples" in case]
@@ -98,6 +98,7 @@ def test_an_error_is_computed_once_whatever_compares_it(pipelines: Any) -> None:
     model.log_probabilities(PROMPTS)
     assert model._engine().spent["unet"] == 4 * 4 * 3
     model.log_probabilities(PROMPTS[::-1])
+    model.pair_choices(PROMPTS[:1], PROMPTS[1:])
     assert model._engine().spent["unet"] == 4 * 4 * 3
     model.log_probabilities([PROMPTS[0], "a man"])
     assert model._engine().spent["unet"] == 4 * 4 * 4
@@ -156,6 +157,8 @@ def test_members_of_a_set_share_their_noise_and_sets_do_not(pipelines: Any) -> N
         ("sd1", "samples=0", "samples is '0', not a whole number of at least 1"),
         ("sd1", "samples=1.5", "samples is '1.5'"),
         ("sd1", "samples=nan", "samples is 'nan'"),
+        ("sd1", "stop=-1", "stop is '-1', not a number of at least 2"),
+        ("sd1", "stop=1.9", "stop is '1.9', not a number of at least 2"),
         ("sd1", "sample=4", "an option that is unknown"),
         ("sd1", "samples=2000", "2000 samples are more than the 1000 timesteps"),
         ("sd1", "samples=1&size=30", "a picture of 30 pixels"),
@@ -259,9 +262,92 @@ def test_what_a_checkpoint_chooses_itself_is_part_of_its_preprocessing(
     assert classifier(other).preprocessing != plain
 
 
+def settled(errors: np.ndarray, pairs: tuple[int, int], certainty: float = np.inf) -> tuple[np.ndarray, int]:
+    """What is chosen, and how many errors that takes."""
+    taken = []
+
+    def evaluate(prompts: Any, chosen: Any) -> np.ndarray:
+        taken.append(len(prompts) * len(chosen))
+        return np.asarray(errors[chosen][:, prompts])
+
+    return settle(evaluate, pairs, len(errors), certainty), sum(taken)
+
+
+@pytest.mark.parametrize("spoiled", [np.inf, np.nan])
+@pytest.mark.parametrize("sample", [0, 95])
+def test_a_choice_that_rests_on_an_infinite_error_is_none(spoiled: float, sample: int) -> None:
+    errors = np.random.default_rng(0).normal(size=(96, 3))
+    errors[sample, 1] = spoiled
+    choice, _ = settled(errors, (1, 2))
+    assert np.isnan(choice[0, 0])
+    assert np.isfinite(choice[0, 1])
+
+
 @given(samples=st.integers(1, 1000))
-def test_every_number_of_samples_has_as_many_timesteps(samples: int) -> None:
+def test_every_number_of_samples_has_as_many_timesteps_in_an_order_that_covers_them(samples: int) -> None:
     times = timesteps(samples)
     assert len(times) == samples
     assert (np.diff(times) > 0).all()
     assert (times < 1000).all()
+    assert sorted(spread_order(samples)) == list(range(samples))
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), samples=st.integers(1, 64))
+def test_without_haste_every_comparison_is_decided_by_all_samples(seed: int, samples: int) -> None:
+    errors = np.random.default_rng(seed).normal(size=(samples, 5))
+    mean = errors.mean(axis=0)
+    choice, evaluations = settled(errors, (2, 3))
+    assert np.array_equal(choice, (mean[:2, None] < mean[None, 2:]).astype(float))
+    assert evaluations == 5 * samples
+
+
+def test_clear_comparisons_stop_early_and_close_ones_do_not() -> None:
+    noise = np.random.default_rng(0).normal(size=(96, 1))
+    errors = noise + np.array([0.0, 5.0, 5.0]) + 1e-3 * np.random.default_rng(1).normal(size=(96, 3))
+    choice, evaluations = settled(errors, (1, 2), 4.0)
+    assert choice.tolist() == [[1.0, 1.0]]
+    assert evaluations == 3 * 12  # an eighth of the samples
+    errors[:, 1] = errors[:, 0]
+    choice, evaluations = settled(errors, (1, 2), 4.0)
+    assert choice.tolist() == [[0.5, 1.0]]
+    assert evaluations == 2 * 96 + 12
+
+
+def test_early_decisions_are_cached_and_those_of_all_samples_where_nothing_is_clear(
+    pipelines: Any, tmp_path: Path
+) -> None:
+    cache = EmbeddingCache(tmp_path)
+    hasty = classifier(pipelines["sd1"], "samples=4&stop=3", cache=cache)
+    found = hasty.pair_choices(PROMPTS[:1], PROMPTS[1:])
+    assert np.array_equal(found, classifier(pipelines["sd1"]).pair_choices(PROMPTS[:1], PROMPTS[1:]))
+    again = classifier(pipelines["sd1"], "samples=4&stop=3", cache=cache)
+    assert np.array_equal(again.pair_choices(PROMPTS[:1], PROMPTS[1:]), found)
+    assert again._network is None
+
+
+def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_samples_give(
+    pipelines: Any, tmp_path: Path
+) -> None:
+    cache = EmbeddingCache(tmp_path)
+    model = classifier(pipelines["sd1"], cache=cache)
+    one, two = model.errors_by_samples(PROMPTS, (1, 2))
+    assert np.array_equal(model.errors(PROMPTS), classifier(pipelines["sd1"]).errors(PROMPTS))
+    assert model._engine().spent["unet"] == 4 * 4 * 3  # each sample once, whatever the parts
+    engine = model._denoising
+    latents = engine.latents(picture(0).convert("RGB"))
+    every = engine(latents, ["0000"], engine.model.embed_prompts(list(PROMPTS)))[0]
+    np.testing.assert_allclose(one[0], every[2], rtol=1e-5)
+    np.testing.assert_allclose(two[0], every[[1, 3]].mean(axis=0), rtol=1e-5)
+    again = classifier(pipelines["sd1"], cache=cache)
+    assert np.array_equal(again.errors_by_samples(PROMPTS, (1, 2))[1], two)
+    assert again._network is None
+    hasty = classifier(pipelines["sd1"], "samples=4&stop=3")
+    np.testing.assert_allclose(hasty.errors_by_samples(PROMPTS, (1,))[0], one, rtol=1e-5)
+    assert hasty._engine().spent["unet"] == 4 * 1 * 3
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_a_part_that_the_samples_do_not_have_is_refused(pipelines: Any, count: int) -> None:
+    with pytest.raises(ModelError, match=f"{count} is no part of the 4 samples[^$]*take 1 to 4"):
+        classifier(pipelines["sd1"]).errors_by_samples(PROMPTS, (1, count))

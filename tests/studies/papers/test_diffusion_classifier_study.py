@@ -17,6 +17,7 @@ from fairgate.data import write_dataset
 from fairgate.formulas.metrics import differential_association, pair_choices
 from fairgate.interfaces.cli.main import app
 from fairgate.studies.papers.diffusion_classifier import DiffusionClassifierStudy
+from fairgate.studies.papers.pair_answers import PairPrompts
 
 WORDS = ("carpenter", "plumber", "nurse", "secretary", "man", "woman")
 
@@ -222,6 +223,7 @@ def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(
         (("--second", "nurse,plumber"), "given twice"),
         (("--label", "male=man"), "other groups of 'gender'"),
         (("--template", "a portrait"), "never uses"),
+        (("--samples", "1"), "takes no samples.*leave --samples out"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -253,6 +255,35 @@ def test_one_own_list_is_not_compared_with_the_papers_other_one(option: str) -> 
     result = CliRunner().invoke(app, ["study", "diffusion-classifier", *given])
     assert result.exit_code == 4
     assert "one list of words is given" in " ".join(result.output.split())
+
+
+class Sampled:
+    """Errors (samples, images, prompts) of a diffusion classifier; pairs are decided by a way of its own."""
+
+    def __init__(self, errors: np.ndarray) -> None:
+        self.sampled = errors
+
+    def log_probabilities(self, prompts: list[str]) -> np.ndarray:
+        return -self.sampled.mean(axis=0)[:, -len(prompts) :]
+
+    def pair_choices(self, first: list[str], second: list[str]) -> np.ndarray:
+        return np.full((self.sampled.shape[1], len(first), len(second)), 0.25)
+
+    def errors_by_samples(self, prompts: list[str], counts: tuple[int, ...]) -> np.ndarray:
+        return np.stack([self.sampled[:count].mean(axis=0)[:, : len(prompts)] for count in counts])
+
+
+def test_pairs_are_compared_as_the_model_does_and_by_the_errors_of_its_samples() -> None:
+    errors = np.random.default_rng(0).normal(size=(10, 8, 5))
+    model: Any = Sampled(errors)
+    asked = PairPrompts(["a", "b"], ["c"], {"male": "man", "female": "woman"})
+    shown = np.array(["male", "female"] * 4, dtype=object)
+    assert (asked.answers(model, shown).choices == 0.25).all()
+    parts = asked.answers_by_samples(model, (1, 10), shown, "--model one")
+    for count, part in parts.items():
+        mean = errors[:count].mean(axis=0)
+        assert np.array_equal(part.choices, pair_choices(mean[:, :2], mean[:, 2:3]))
+        assert np.array_equal(part.right, (mean[:, 3] < mean[:, 4]) == (shown == "male"))
 
 
 def test_a_refined_prompt_for_a_table_may_name_who_is_perceived(toy_of_pairs: tuple[Toy, np.ndarray]) -> None:

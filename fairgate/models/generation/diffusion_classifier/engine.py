@@ -89,13 +89,16 @@ class DenoisingErrors:
         draws = torch.Generator().manual_seed(int(stream(0, "diffusion classifier", set_id).integers(2**63)))
         return torch.randn((self.samples, self.model.latent_channels, side, side), generator=draws)
 
-    def __call__(self, latents: torch.Tensor, set_ids: Sequence[str], prompts: Conditioning) -> Floats:
+    def __call__(
+        self, latents: torch.Tensor, set_ids: Sequence[str], prompts: Conditioning, samples: Any = None
+    ) -> Floats:
         """Squared norms of the error, (images, samples, prompts) float64: summed over the latent's numbers.
 
-        `latents` (images, 4, h, w), of the sets `set_ids` (images,).
+        `latents` (images, 4, h, w), of the sets `set_ids` (images,); `samples`: numbers of some (None: all of them).
         """
-        shape = len(set_ids), self.samples, len(prompts.tokens)
-        jobs = list(product(*map(range, shape)))
+        chosen = range(self.samples) if samples is None else samples.tolist()
+        shape = len(set_ids), len(chosen), len(prompts.tokens)
+        jobs = list(product(range(shape[0]), chosen, range(shape[2])))
         noises = {set_id: self.noise(set_id) for set_id in dict.fromkeys(set_ids)}
         evaluate = partial(self._errors, latents, [noises[one] for one in set_ids], prompts)
         fitting = Halving(evaluate, str(self.model.device))

@@ -10,12 +10,13 @@ from the folder.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
@@ -40,7 +41,7 @@ from fairgate.models.generation.diffusion.files import (
     lora_scale,
 )
 from fairgate.models.generation.diffusion.open import require_role
-from fairgate.models.generation.diffusion_classifier.sampling import Classifying, shown_how
+from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle, shown_how, timesteps
 from fairgate.models.generation.painting_models import PlainPaintingModel, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
 from fairgate.models.made_pictures import EditedPictures, GeneratedPictures
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
 CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other errors for the same files
-_OPTIONS = ("samples", "size", "vae", "lora", "lora_scale", "config")
+_OPTIONS = ("samples", "size", "stop", "vae", "lora", "lora_scale", "config")
 _BATCH = 8  # pictures read at once
 
 
@@ -114,7 +115,66 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         if not prompts:
             raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
 
-        return self._columns("errors", "prompts", prompts, self._table)
+        (errors,) = self.errors_by_samples(prompts, [self.settings.samples])
+        return cast(Floats, errors)
+
+    def errors_by_samples(self, prompts: Sequence[str], counts: Sequence[int]) -> Floats:
+        """The errors that `counts` (parts,) of the samples give, (parts, images, prompts) float64. All samples are
+        evaluated, once, and `errors` then knows them; with `stop` only those of the parts.
+
+        A part is strided over the samples, as a stage of Li et al.'s adaptive schedule is: 1 of 100, counted from 0,
+        is number 50, and 10 are every tenth from number 5. Raises ModelError for a part that the samples do not have,
+        and what `errors` raises.
+        """
+        samples = self.settings.samples
+        if wrong := [count for count in counts if not 1 <= count <= samples]:
+            raise ModelError(
+                f"{wrong[0]} is no part of the {samples} samples that the model takes.",
+                where=self.uri,
+                remedy=f"take 1 to {samples}, or set ?samples=",
+            )
+        parts = {count: timesteps(count, samples) for count in counts}
+        if self.settings.stop is None:
+            parts[samples] = np.arange(samples)
+
+        def name(count: int, prompt: str) -> str:
+            return prompt if count == samples else f"{count}\0{prompt}"
+
+        asked = {name(count, prompt): (count, prompt) for count in parts for prompt in prompts}
+
+        def table(pieces: str, missing: list[str]) -> Numbers:
+            wanted = [asked[each] for each in missing]
+            shown = list(dict.fromkeys(prompt for _, prompt in wanted))
+            every = np.unique(np.concatenate([parts[count] for count, _ in wanted]))
+
+            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+                errors = engine(latents, [set_id], engine.model.embed_prompts(shown), every)[0]
+                means = (errors[np.isin(every, parts[count]), shown.index(prompt)].mean() for count, prompt in wanted)
+                return np.fromiter(means, dtype=np.float64)
+
+            return self._table(pieces, row)
+
+        self._columns("errors", "prompts", list(asked), table)
+        columns = ([name(count, prompt) for prompt in prompts] for count in counts)
+        return np.stack([self._columns("errors", "prompts", names, table) for names in columns])
+
+    def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
+        equal error. With `stop`, as soon as it is clear; else by all samples."""
+        prompts, certainty = [*first, *second], self.settings.stop
+        if certainty is None:
+            errors = self.errors(prompts)
+            return 0.5 + 0.5 * np.sign(errors[:, None, len(first) :] - errors[:, : len(first), None])
+
+        def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+            def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
+                shown = engine.model.embed_prompts([prompts[number] for number in wanted])
+                return cast(Floats, engine(latents, [set_id], shown, samples)[0])
+
+            return settle(evaluate, (len(first), len(second)), self.settings.samples, certainty).ravel()
+
+        table = self._table(f"parts/choices/{self._key()}/{digest([list(first), list(second)])}", row)
+        return table.reshape(-1, len(first), len(second)).astype(np.float64)
 
     def edit(self, prompt: str, how: Editing) -> ImageSource:
         """The edits of all pictures (img2img, as diffusers' pipeline makes them), made as they are read, cached.
@@ -168,8 +228,8 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
 
-    def _table(self, parts: str, prompts: list[str]) -> Numbers:
-        """Errors of every picture, (images, prompts) float32; pieces that are done are cached below `parts`."""
+    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Numbers:
+        """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
         source = self._request.source
@@ -181,11 +241,10 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             for place, data in (each for todo in work.batches(_BATCH) for each in todo):
                 latents = engine.latents(decode_rgb(data, source, place))
                 with naming(self.uri, "denoise pictures"):
-                    shown = engine.model.embed_prompts(prompts)
-                    errors = engine(latents, [str(source.index.set_id[place])], shown).mean(axis=1)
-                if not np.isfinite(errors).all():
+                    found = row(engine, latents, str(source.index.set_id[place]))
+                if not np.isfinite(found).all():
                     raise diverged("the model's error is NaN or infinite.", f"{self.uri}: {name_of(source, place)}")
-                work.add(np.array([place]), errors.astype(np.float32))
+                work.add(np.array([place]), found.astype(np.float32)[None])
         return work.merged()
 
     def _key(self) -> str:
