@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,15 +44,6 @@ def view_of(picture: Image.Image, rng: np.random.Generator) -> Image.Image:
     return ImageOps.mirror(seen) if mirrored else seen
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """The names of a source's images, each as often as it is viewed."""
-
-    set_id: NDArray[Any]
-    member: NDArray[Any]
-    path: NDArray[Any]
-
-
 class Views(SourceLike):
     """Each picture of a source `number` times, one after another: first as it is, then views of it.
 
@@ -69,10 +60,10 @@ class Views(SourceLike):
         return digest({"views": self.number, "version": _VERSION, "of": self.source.fingerprint})
 
     @cached_property
-    def index(self) -> _Names:
-        """The source's, repeated."""
-        names = self.source.index
-        return _Names(*(np.repeat(column, self.number) for column in (names.set_id, names.member, names.path)))
+    def index(self) -> Any:
+        """The source's names, each as often as its image is viewed."""
+        columns = {name: getattr(self.source.index, name) for name in ("set_id", "member", "path")}
+        return SimpleNamespace(**{name: np.repeat(column, self.number) for name, column in columns.items()})
 
     def __len__(self) -> int:
         return self.number * len(self.source)

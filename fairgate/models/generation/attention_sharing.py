@@ -30,7 +30,6 @@ from torch import Tensor
 from fairgate.ground.errors import ModelError
 
 Mode = Literal["self", "cross"]
-MODES: tuple[Mode, ...] = get_args(Mode)
 BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
 """Scores that are held at once: a block that stays in a CPU's cache is fastest there; a GPU wants large products."""
 _ADDED = ("spatial_norm", "group_norm", "norm_cross", "norm_q", "norm_k", "add_k_proj")
@@ -118,8 +117,8 @@ def shared_attention(unet: Any, mode: Mode) -> Iterator[Sharing]:
 
     Raises ModelError for a mode that is none, and for a UNet with a layer that this attention would change.
     """
-    if mode not in MODES:
-        raise ModelError(f"there is no sharing mode '{mode}'.", remedy=f"modes: {', '.join(MODES)}")
+    if mode not in get_args(Mode):
+        raise ModelError(f"there is no sharing mode '{mode}'.", remedy=f"modes: {', '.join(get_args(Mode))}")
     for name, layer in unet.named_modules():
         # Stable Diffusion 1, 2 and XL have plain layers: what others add would be lost in silence
         added = [part for part in _ADDED if getattr(layer, part, None) not in (None, False)]

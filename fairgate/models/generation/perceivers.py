@@ -226,12 +226,10 @@ class Sam(FolderPerceiver):
 
     def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
         """A mask per image, (height, width) of the image itself, True inside. One box per image, in its pixels."""
-        if len(images) != len(boxes):
-            raise ValueError(f"{len(images)} images and {len(boxes)} boxes: one box per image is needed")
         if not images:
             return []
         pictures = [image.convert("RGB") for image in images]
-        corners = [[[box.left, box.top, box.right, box.bottom]] for box in boxes]
+        corners = [[[box.left, box.top, box.right, box.bottom]] for box, _ in zip(boxes, pictures, strict=True)]
         with self._running("segment"):
             inputs = self._processor(images=pictures, input_boxes=corners, return_tensors="pt")
             sizes = {name: inputs.pop(name) for name in ("original_sizes", "reshaped_input_sizes") if name in inputs}

@@ -136,11 +136,8 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         parts = {count: timesteps(count, samples) for count in counts}
         if self.settings.stop is None:
             parts[samples] = np.arange(samples)
-
-        def name(count: int, prompt: str) -> str:
-            return prompt if count == samples else f"{count}\0{prompt}"
-
-        asked = {name(count, prompt): (count, prompt) for count in parts for prompt in prompts}
+        marks = {count: "" if count == samples else f"{count}\0" for count in parts}
+        asked = {mark + prompt: (count, prompt) for count, mark in marks.items() for prompt in prompts}
 
         def table(pieces: str, missing: list[str]) -> Numbers:
             wanted = [asked[each] for each in missing]
@@ -155,8 +152,8 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             return self._table(pieces, row)
 
         self._columns("errors", "prompts", list(asked), table)
-        columns = ([name(count, prompt) for prompt in prompts] for count in counts)
-        return np.stack([self._columns("errors", "prompts", names, table) for names in columns])
+        names = ([marks[count] + prompt for prompt in prompts] for count in counts)
+        return np.stack([self._columns("errors", "prompts", each, table) for each in names])
 
     def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
         """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
