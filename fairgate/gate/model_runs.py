@@ -175,6 +175,8 @@ class CandidateRun:
                 again = open_model(uri, self.prepared, self.settings, self.progress, base, views)
             if _identity(again) != _identity(model):
                 raise ModelError("its files changed during the run.", where=model.uri, remedy="run it again")
+            if share := getattr(again, "share", None):
+                share(model)
             self._viewed[key] = again
         return self._viewed[key]
 

@@ -20,7 +20,7 @@ from fairgate.ground.spans import span
 from fairgate.models import checkpoints
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import TransformersFolder
-from fairgate.models.contract import ImageSource, Request, Rows
+from fairgate.models.contract import ImageSource, Model, Request, Rows
 from fairgate.models.decoding import name_of
 from fairgate.models.shards import shard_of
 
@@ -119,10 +119,18 @@ class JudgedModel(ABC, Generic[Network]):
         self.device, self.precision = self._device.name, self._device.precision
         self.note = note
         self._network: Network | None = None
+        self._lender: JudgedModel[Network] | None = None
 
     @abstractmethod
     def _load(self) -> Network:
         """The loaded model."""
+
+    def share(self, other: Model) -> None:
+        """Take the network of the same model on other pictures, so that it is in memory once. Another model, or one on
+        another device, is left alone."""
+        decides = ("fingerprint", "preparation", "tokenizer", "preprocessing", "device", "precision")
+        if isinstance(other, type(self)) and all(getattr(self, x, None) == getattr(other, x, None) for x in decides):
+            self._lender = other
 
     def _ways(self, *packages: str) -> dict[str, Any]:
         """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""
@@ -131,6 +139,8 @@ class JudgedModel(ABC, Generic[Network]):
 
     def _engine(self) -> Network:
         """The loaded model, on its device. Raises ModelError or DeviceError."""
+        if self._network is None and self._lender:
+            self._network = self._lender._engine()
         if self._network is None:
             with span("load"):
                 checkpoints.require_device(self._device)

@@ -37,7 +37,6 @@ class TwoTowers(JudgedModel[Encoder]):
         self._images: Embeddings | None = None
         self._scale_and_bias = (float("nan"), float("nan"))
         self._texts: dict[str, dict[str, Embeddings]] = {}  # by precision
-        self._lender: TwoTowers | None = None
 
     @property
     def logit_scale(self) -> float | None:
@@ -211,13 +210,12 @@ class TwoTowers(JudgedModel[Encoder]):
         return self._engine()
 
     def share(self, other: Model) -> None:
-        """Take the network and the embeddings of texts from the same model on other pictures, so that each is in memory
-        once. Another model, or one on another device, is left alone."""
+        """Also the embeddings of texts."""
         if isinstance(other, TwoTowers) and self.checkpoint.key(self._device) == other.checkpoint.key(other._device):
             self._texts, self._lender = other._texts, other
 
     def _load(self) -> Encoder:
-        return self._lender._engine() if self._lender else self.checkpoint.open(self._device, self.uri)
+        return self.checkpoint.open(self._device, self.uri)
 
     def _cosines(self, texts: Floats) -> Floats:
         """(images, texts) float64 products of unit vectors, a chunk of images at a time."""

@@ -333,8 +333,7 @@ def test_the_record_is_the_same_whatever_scores_and_this_process_holds_no_weight
     monkeypatch.setattr(Checkpoint, "open", refuse_here)
     found = gate.evaluate_on(engine, workers, prepared, settings)
     assert lasting(found.record) == lasting(whole.record)
-    once = 2 * 2 * workers  # two models, each for the pictures and for their views
-    assert len(opened) == (once if engine == "local" else 0), "a worker opens a model once"
+    assert len(opened) == (2 * workers if engine == "local" else 0), "a worker opens each model once, views or not"
 
 
 def test_the_trouble_of_a_worker_is_an_error_of_every_check(toy: Toy, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, open_scorer
 from fairgate.models.checkpoints import Device, find_plain
 from fairgate.models.decoding import decode_rgb
+from fairgate.models.vlm import family
 from fairgate.models.vlm.asking import Asking
 from fairgate.models.vlm.seeing import open_seeing
 
@@ -64,6 +65,18 @@ def step_by_step(folder: Path, image: Any, prompt: str, longest: int) -> str:
                     kind = torch.full_like(new, int(name == "token_type_ids"))
                     inputs[name] = torch.cat([inputs[name], kind], dim=1)
     return str(one.tokenizer.decode(said, skip_special_tokens=True)).strip()
+
+
+def test_a_model_is_opened_once_for_all_questions_and_for_other_pictures(
+    folders: Folders, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, opens = family.IsolatedSeeing, list[Any]()
+    monkeypatch.setattr(family, "IsolatedSeeing", lambda *given: opens.append(given) or opening(*given))
+    first, second = opened(folders("llava"), pictures), opened(folders("llava"), Pictures(pictures.blobs[:2]))
+    second.share(first)
+    for model, question in ((first, ASKED), (first, "What is it?"), (second, ASKED)):
+        model.answer([question] * len(model._request.source), 2)
+    assert len(opens) == 1
 
 
 @pytest.mark.parametrize("kind", some([kind for kind in KINDS if kind != "blip-2-t5"], 3))

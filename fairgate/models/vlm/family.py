@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,6 +120,12 @@ class SeeingModel(LabelLikelihoods):
             self._request.cache.write(f"tried/{self._key()}", {}, {"tried": note})
         return engine
 
+    def _writer(self) -> IsolatedSeeing:
+        """Loaded anew, and not kept: the memory is needed by who reads the texts."""
+        checkpoints.require_device(self._device)
+        with checkpoints.naming(self.uri, "be loaded"):
+            return self._load(writes=True)
+
     def texts_read_by(self, other: object) -> str:
         """What is another one's of how texts are read, for messages."""
         if not isinstance(other, SeeingModel):  # a record, which has one digest of both
@@ -178,9 +184,7 @@ class SeeingModel(LabelLikelihoods):
             if cache:
                 cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(texts)})
 
-        checkpoints.require_device(self._device)
-        with checkpoints.naming(self.uri, "be loaded"):
-            engine = self._load(writes=True)  # anew, and not kept: the memory is needed by who reads the texts
+        engine = self._writer()
 
         def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
             return np.array(engine.answers(shown, longest), dtype=object)
@@ -206,6 +210,12 @@ class ConversingModel(SeeingModel):
     """`asking.prompt` is the message around a question, with QUESTION and IMAGE in it."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
+
+    def _load(self, writes: bool = True) -> IsolatedSeeing:
+        return super()._load(writes)
+
+    def _writer(self) -> IsolatedSeeing:
+        return cast("IsolatedSeeing", self._engine())
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
         """The answer to each picture's prompt, greedily, in at most `longest` tokens: (images,); "" where none is.
