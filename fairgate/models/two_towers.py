@@ -12,7 +12,7 @@ import numpy as np
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
-from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder
+from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder, diverged
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
 from fairgate.models.family import JudgedModel, KnownImages
 
@@ -128,6 +128,8 @@ class TwoTowers(JudgedModel[Encoder]):
             return entry.arrays
         encoder = self._engine()
         arrays = {part: np.array([getattr(encoder, part)], dtype=np.float32) for part in ("scale", "bias")}
+        if not np.isfinite([*arrays.values()]).all():
+            raise diverged("the model's scale or bias of its logits is NaN or infinite.", self.uri)
         if cache:
             cache.write(f"{name}/scale", arrays)
         return arrays

@@ -263,6 +263,15 @@ def test_half_precision_alone_makes_no_two_texts_one(
     assert scorer.indistinct(shared) == [(2, 3)]
 
 
+def test_a_scale_that_makes_every_logit_infinite_is_an_error(
+    tmp_path: Path, tiny_arch: str, tiny_model: Any, pictures: Pictures
+) -> None:
+    save_file({**tiny_model.state_dict(), "logit_scale": torch.tensor(1000.0)}, tmp_path / "a.safetensors")
+    scorer: Any = open_scorer(f"open_clip:{tiny_arch}@a.safetensors", pictures, device="cpu", cache=None, base=tmp_path)
+    with pytest.raises(ModelError, match="scale or bias of its logits is NaN or infinite"):
+        scorer.logits(PROMPTS)
+
+
 def test_a_model_without_a_scale_of_its_own_is_not_given_one() -> None:
     parts: dict[str, Any] = dict.fromkeys(("prepare", "images", "tokens", "texts"), torch.nn.Identity())
     with pytest.raises(AttributeError, match="logit_scale"):
