@@ -16,6 +16,7 @@ from vlm_world import save_vlm
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import CacheWarning, EmbeddingCache, local_paths, open_scorer
+from fairgate.models.vlm.family import DescribedModel
 
 pytestmark = pytest.mark.usefixtures("seeing_here")
 LABELS = ["doctor", "line cook", "x-ray technician"]
@@ -124,3 +125,18 @@ def test_both_models_are_files_of_the_uri(home: Path, pictures: Pictures) -> Non
     ):
         with pytest.raises(ModelError, match=problem):
             open_scorer(wrong, pictures, device="cpu", base=home)
+
+
+def test_pictures_are_described_by_the_thread_that_asks_since_a_process_of_another_may_outlive_it() -> None:
+    class Captioner:
+        note, asked = "a note", 0
+
+        def captions(self, _: int) -> dict[int, str]:
+            self.asked += 1
+            return {0: "a cat", 2: "a dog", 3: "a bird"}
+
+    described: Any = object.__new__(DescribedModel)
+    described.captioner = Captioner()
+    pieces = described._pieces([0, 1, 2, 3], 2)
+    assert (described.captioner.asked, described.note) == (1, "a note")
+    assert list(pieces) == [([0, 2], ["a cat", "a dog"]), ([3], ["a bird"])]

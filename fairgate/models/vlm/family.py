@@ -277,12 +277,11 @@ class DescribedModel(LabelLikelihoods):
         self.note, self._found = seeing.note, found
 
     def _pieces(self, todo: Sequence[int], at_once: int) -> Pieces:
-        captions = self.captioner.captions(LONGEST_CAPTION)
+        captions = self.captioner.captions(LONGEST_CAPTION)  # now: a process ends with the caller's main thread alone
         self.note = self.captioner.note
         mine = [row for row in todo if row in captions]
-        for start in range(0, len(mine), at_once):
-            rows = mine[start : start + at_once]
-            yield rows, [captions[row] for row in rows]
+        pieces = (mine[start : start + at_once] for start in range(0, len(mine), at_once))
+        return ((rows, [captions[row] for row in rows]) for rows in pieces)
 
     def _load(self) -> LabelEngine:
         from fairgate.models.vlm.engine import LanguageReader
