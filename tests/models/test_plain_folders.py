@@ -102,6 +102,11 @@ ends = (ctypes.c_int * 2)()
 tried("a pair", lambda: libc.socketpair(1, 1, 0, ends))
 tried("whom a socket signals", lambda: libc.ioctl(ends[0], 0x8901, ctypes.byref(ctypes.c_int(os.getpid()))))
 tried("whom its group signals", lambda: libc.ioctl(ends[0], 0x8902, ctypes.byref(ctypes.c_int(os.getpid()))))
+read = os.open(sys.argv[2], os.O_RDONLY)
+tried("a lease of its file", lambda: permitted(libc.fcntl(read, 1024, 0)))
+tried("its file's flags", lambda: permitted(libc.ioctl(read, 0x40086602, None)))
+tried("its file's project", lambda: permitted(libc.ioctl(read, 0x401C5820, None)))
+tried("its file's seal", lambda: permitted(libc.ioctl(read, 0x40806685, None)))
 tried("root's power", lambda: int(open("/proc/self/status").read().split("CapEff:")[1].split()[0], 16) & ~6 or -1)
 """
 
@@ -662,7 +667,7 @@ def test_the_process_reaches_its_files_and_nothing_else(kernel: str, tmp_path: P
     more = {"without Landlock": by_landlock | {"a thread's name"}, "with a GPU's driver": of_drivers}.get(kernel, set())
     assert {name for name, answer in told.items() if answer == "yes"} - more == its_own
     assert more - by_landlock <= {name for name, answer in told.items() if answer == "yes"}
-    assert len(told) == 44
+    assert len(told) == 48
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's")

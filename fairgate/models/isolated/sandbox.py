@@ -70,7 +70,9 @@ _UNIX, _DATAGRAM = 1, 0b10  # of socket: its family; the type's bit of what can 
 _THREAD = 0x10000  # of clone: a thread of this process, not another one
 _CUT, _MODE = 0x200, 0x203  # of open: to cut a file; that, and whether it is opened for reading alone
 _NEITHER = 0b11  # of open: neither to read nor to write, for which Landlock needs no right: to cut, to command a device
-_WHOM = (8, 15), (0x8901, 0x8902)  # F_SETOWN, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP: to whom a file's signals go
+_ON_FILES = (8, 15, 1024), (0x8901, 0x8902, 0x40086602, 0x401C5820, 0x40806685)
+"""Of fcntl: F_SETOWN, F_SETOWN_EX (whom a file signals), F_SETLEASE. Of ioctl: FIOSETOWN, SIOCSPGRP; FS_IOC_SETFLAGS,
+FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY, for which a file need not be opened for writing."""
 _ALLOW, _NOT_PERMITTED, _NOT_THERE = 0x7FFF0000, 0x00050001, 0x00050026
 _CLONE3 = 435  # its flags are in memory, which a filter cannot see: the C library takes clone instead
 _GPUS = tuple(each.name for each in Path("/dev").glob("nvidia*"))
@@ -155,7 +157,7 @@ def _some_calls(processor: str) -> list[tuple[int, int, int, int, bool]]:
     some = [(clone, 0, _THREAD, _THREAD, True), (kill, 0, _ALL, own, True), (tgkill, 0, _ALL, own, True)]
     some += [(limits, 0, _ALL, 0, True), (control, 0, _ALL, _END_WITH_PARENT, False)]
     some += [(socket, 0, _ALL, _UNIX, True), (socket, 1, _DATAGRAM, 0, True), (pair, 1, _DATAGRAM, 0, True)]
-    some += [(number, 1, _ALL, each, False) for number, whom in zip(files, _WHOM, strict=True) for each in whom]
+    some += [(number, 1, _ALL, value, False) for at, number in enumerate(files) for value in _ON_FILES[at]]
     modes = ((_MODE, _CUT), (_NEITHER, _NEITHER))
     return some + [(number, place, mask, value, False) for number, place in opening for mask, value in modes]
 
