@@ -185,6 +185,10 @@ class Projection(_Mitigation):
         """Nothing was fitted on pictures."""
 
 
+_Numbers = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
+Token = Annotated[_Numbers, Field(min_length=1, max_length=MAX_SIDE)]
+
+
 class PromptArray(_Fitted):
     """Learned tokens after the one that opens each text, and the releases that they were learned on."""
 
@@ -192,15 +196,7 @@ class PromptArray(_Fitted):
     kept: Named
     kept_fingerprint: Named
     prompts: Annotated[tuple[Prompt, ...], Field(min_length=1, max_length=MAX_PROMPTS)]
-    array: Annotated[
-        tuple[
-            Annotated[
-                tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=1, max_length=MAX_SIDE)
-            ],
-            ...,
-        ],
-        Field(min_length=1, max_length=16),
-    ]
+    array: Annotated[tuple[Token, ...], Field(min_length=1, max_length=16)]
     decides = {"method", "array"}
 
     @property

@@ -18,7 +18,6 @@ from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models import checkpoints
-from fairgate.models.cache import EmbeddingCache
 from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.contract import ImageSource, Model, Request, Rows
 from fairgate.models.decoding import name_of
@@ -258,12 +257,13 @@ class KnownImages:
     decides them on whatever images.
     """
 
-    def __init__(self, cache: EmbeddingCache, entry: str, array: str, alike: str, images: int) -> None:
-        self._cache, self._entry, self._array, self._alike = cache, entry, array, alike
-        self._digests = np.zeros((images, _DIGEST), dtype=np.uint8)
-        self._seen, self._known = np.zeros(images, dtype=np.bool_), 0
+    def __init__(self, request: Request, entry: str, array: str, alike: str) -> None:
+        assert request.cache
+        self._cache, self._entry, self._array, self._alike = request.cache, entry, array, alike
+        self._digests = np.zeros((len(request.source), _DIGEST), dtype=np.uint8)
+        self._seen, self._known = np.zeros(len(request.source), dtype=np.bool_), 0
         self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
-        for other in cache.below(f"contents/{alike}"):
+        for other in self._cache.below(f"contents/{alike}"):
             if "digests" in other.arrays and other.notes.get("numbers", entry) != entry:
                 digests = _texts(other.arrays["digests"])
                 self._others.append((digests, np.argsort(digests, kind="stable"), other.notes["numbers"]))

@@ -35,20 +35,19 @@ class TwoTowers(JudgedModel[Encoder]):
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
         self.checkpoint = checkpoint
         self._images: Embeddings | None = None
-        self._scale_and_bias = (float("nan"), float("nan"))
+        self._scale_and_bias: tuple[float, float] | None = None
         self._texts: dict[str, dict[str, Embeddings]] = {}  # by precision
 
     @property
     def logit_scale(self) -> float | None:
         """What multiplies cosines; None before images were embedded."""
-        scale = self._scale_and_bias[0]
-        return None if np.isnan(scale) else scale
+        return self._scale_and_bias and self._scale_and_bias[0]
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """Scale times cosine, plus the model's bias: (images, prompts) float64."""
         cosines = self._cosines(unit(self.text_embeddings(prompts).astype(np.float64)))
-        scale, bias = self._scale_and_bias
-        return scale * cosines + bias
+        assert self._scale_and_bias
+        return self._scale_and_bias[0] * cosines + self._scale_and_bias[1]
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""
@@ -97,9 +96,7 @@ class TwoTowers(JudgedModel[Encoder]):
             return encoder.prepare, encoder.encode_images
 
         scaling = self._scaling(f"scales/{key}")
-        known, images = None, len(self._request.source)
-        if cache:
-            known = KnownImages(cache, f"images/{key}", "embeddings", self._alike(embedder), images)
+        known = KnownImages(self._request, f"images/{key}", "embeddings", self._alike(embedder)) if cache else None
         self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", known)
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:

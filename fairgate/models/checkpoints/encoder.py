@@ -110,9 +110,8 @@ class Checkpoint:
         return digest({**named, **more})
 
     def open(self, device: Device, uri: str) -> Encoder:
-        """The loaded model. Its failures, then and later, name it: what loads may still make nothing computable."""
-        with naming(uri, "be loaded"):
-            encoder: Encoder = self.load(device)
+        """The loaded model. What it fails at names it: what loads may still make nothing computable."""
+        encoder: Encoder = self.load(device)
         return replace(
             encoder,
             prepare=named(encoder.prepare, uri),

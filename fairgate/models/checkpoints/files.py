@@ -97,13 +97,11 @@ class HashedFiles:
     def with_others(self, roles: Collection[str], other: HashedFiles) -> HashedFiles:
         """These files, with those of another checkpoint in the place of all that have one of the roles."""
 
-        def mixed(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-            kept = {role: value for role, value in own.items() if role not in roles}
-            return kept | {role: value for role, value in theirs.items() if role in roles}
+        def mixed(part: str) -> dict[str, Any]:
+            own = {role: value for role, value in getattr(self, part).items() if role not in roles}
+            return own | {role: value for role, value in getattr(other, part).items() if role in roles}
 
-        return HashedFiles(
-            mixed(self.paths, other.paths), mixed(self.hashes, other.hashes), mixed(self.stamps, other.stamps)
-        )
+        return HashedFiles(*map(mixed, ("paths", "hashes", "stamps")))
 
     def fingerprint(self, **more: str) -> str:
         """Hex SHA-256 over roles and digests, with further digests by name (an architecture's config)."""

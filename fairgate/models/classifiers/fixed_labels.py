@@ -144,9 +144,8 @@ class FixedLabelModel(JudgedModel[Loaded]):
             model = self._engine()
             return model.prepare, model.outputs
 
-        name, images = f"parts/{key}", len(self._request.source)
-        alike = self.checkpoint.key(self._device)
-        known = KnownImages(cache, f"outputs/{key}", "outputs", alike, images) if cache else None
+        name, alike = f"parts/{key}", self.checkpoint.key(self._device)
+        known = KnownImages(self._request, f"outputs/{key}", "outputs", alike) if cache else None
         self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, known)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})
