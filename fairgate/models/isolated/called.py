@@ -141,7 +141,7 @@ class IsolatedSeeing:
     def answers(self, shown: Sequence[int], longest: int) -> list[str]:
         """What is answered to each picture and message."""
         found = self._model.ask("answers", list(shown), longest)
-        return [clean(str(found[place])) for place in range(len(shown))]
+        return [str(found[place]) for place in range(len(shown))]
 
 
 class IsolatedPainter:

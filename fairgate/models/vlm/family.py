@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.ground.errors import ModelError
+from fairgate.ground.errors import ModelError, clean
 from fairgate.ground.hashing import digest
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import TransformersFolder
@@ -187,7 +187,7 @@ class SeeingModel(LabelLikelihoods):
         engine = self._writer()
 
         def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
-            return np.array(engine.answers(shown, longest), dtype=object)
+            return np.array([clean(text) for text in engine.answers(shown, longest)], dtype=object)
 
         halving, unsaved = checkpoints.Halving(answers, self._device.name), 0
         shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else at_once)
