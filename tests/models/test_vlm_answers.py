@@ -15,7 +15,7 @@ from model_world import Pictures
 from nightly import some
 from vlm_world import KINDS, save_vlm
 
-from fairgate.ground.errors import DatasetError, ModelError
+from fairgate.ground.errors import DatasetError, ModelError, clean
 from fairgate.models import EmbeddingCache, open_scorer
 from fairgate.models.checkpoints import Device, find_plain
 from fairgate.models.decoding import decode_rgb
@@ -64,7 +64,7 @@ def step_by_step(folder: Path, image: Any, prompt: str, longest: int) -> str:
                 if name in inputs:
                     kind = torch.full_like(new, int(name == "token_type_ids"))
                     inputs[name] = torch.cat([inputs[name], kind], dim=1)
-    return str(one.tokenizer.decode(said, skip_special_tokens=True)).strip()
+    return clean(one.tokenizer.decode(said, skip_special_tokens=True))
 
 
 def test_a_model_is_opened_once_for_all_questions_and_for_other_pictures(
