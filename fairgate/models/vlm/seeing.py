@@ -6,7 +6,6 @@ from __future__ import annotations
 import faulthandler
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -165,10 +164,13 @@ class VisionLanguage(ContinuedPrompt):
             return before + ("" if self._marks_itself else self._mark) + after
         words = [{"type": "text", "text": part} if part else None for part in (before, after)]
         content = [part for part in (words[0], {"type": "image"}, words[1]) if part]
-        with _limited():
+        faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=2)  # 9**9**9 hears nothing else
+        try:
             text = self.processor.apply_chat_template(
                 [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
             )
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         if len(text) > _LONGEST:
             raise ModelError(
                 f"the folder's chat template writes {len(text):,} characters.",
@@ -231,13 +233,3 @@ def _continued(inputs: Inputs, label: torch.Tensor) -> dict[str, Any]:
             filled = torch.full_like(label, 1 if name == "attention_mask" else 0, dtype=value.dtype)
             given[name] = torch.cat([value, filled], dim=1)
     return given
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
-    """End this process if a template takes too long: 9**9**9 hears nothing else."""
-    faulthandler.dump_traceback_later(_PATIENCE, exit=True, file=2)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
