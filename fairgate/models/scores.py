@@ -212,7 +212,7 @@ def _file(folder: Path, name: str) -> Path:
         raise ScoresError(
             f"the folder holds {'no' if not paths else 'two'} tables of {name}.",
             where=str(folder),
-            remedy=f"write {name}.parquet or {name}.csv there, one of them",
+            remedy=f"name a folder with {name}.parquet or {name}.csv, one of them",
         )
     require_file(paths[0], ScoresError)
     return paths[0]

@@ -235,7 +235,7 @@ class TwoTowers(JudgedModel[Encoder]):
 
 def as_two_towers(model: Model, where: str) -> TwoTowers:
     """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
-    if model.uri.startswith("debiased:"):
+    if "debiased:" in model.uri:  # also below an adapter
         raise ModelError(
             "the model is mitigated already.",
             where=where,

@@ -29,7 +29,7 @@ from fairgate.models import (
     schemes,
 )
 from fairgate.models.checkpoints import Checkpoint, Device, Encoder
-from fairgate.models.two_towers import TwoTowers
+from fairgate.models.two_towers import TwoTowers, as_two_towers
 
 PROMPTS = ["a photo of a doctor", "a photo of a nurse", "a chef"]
 MAN, WOMAN = "a photo of a man", "a photo of a woman"
@@ -124,6 +124,10 @@ def test_a_mitigated_model_is_not_mitigated_again(local_dir: Path, pictures: Pic
         fit_projection(once, [MAN], device="cpu")
     with pytest.raises(ModelError, match="mitigated already"):
         open_scorer(f"debiased:{tmp_path / 'mitigation.json'}?model={once}", pictures, device="cpu")
+    mitigated = open_scorer(once, pictures, device="cpu")
+    mitigated.uri = f"peft:lora?base={once}"
+    with pytest.raises(ModelError, match="mitigated already"):
+        as_two_towers(mitigated, "here")
 
 
 def test_what_the_file_says_of_its_making_makes_no_other_model(

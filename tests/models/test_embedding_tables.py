@@ -72,7 +72,11 @@ def test_texts_of_one_vector_are_not_told_apart(tmp_path: Path, pictures: Pictur
 @pytest.mark.parametrize(
     ("break_it", "problem", "remedy"),
     [
-        (lambda folder: (folder / "texts.csv").unlink(), "no tables of texts", "write texts.parquet or texts.csv"),
+        (
+            lambda folder: (folder / "texts.csv").unlink(),
+            "no tables of texts",
+            "name a folder with texts.parquet or texts.csv",
+        ),
         (
             lambda folder: (folder / "images.parquet").write_bytes(b""),
             "two tables of images",

@@ -253,7 +253,7 @@ def _load(
     import timm
     from timm.data.transforms_factory import create_transform
 
-    _require_known(architecture, str(files.paths["weights"]))
+    _require_known(architecture, str(files.paths.get(CONFIG, files.paths["weights"])))
     own = None if cfg is None else {"architecture": architecture, **cfg}
     build = partial(timm.create_model, architecture, pretrained=False, pretrained_cfg=own, **arguments)
     transform = create_transform(**pictures, is_training=False)

@@ -180,5 +180,5 @@ def _load(
 
     interpolation = InterpolationMode(pictures["interpolation"])
     transform = ImageClassification(**{**pictures, "interpolation": interpolation})
-    what = f"torchvision's {architecture} with {outputs} outputs{'' if how['head'] else HINT}"
+    what = f"torchvision's {architecture} with an output for each of {outputs} labels{'' if how['head'] else HINT}"
     return loaded_into(build, files, transform, device, what, **how)

@@ -41,7 +41,7 @@ def require_role(found: PipelineFiles, role: Role) -> None:
             f"the model is {found.kind}, which cannot {verb} here.",
             where=str(found.folder / INDEX),
             remedy=f"to {verb}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet channels"
-            + ("; a refiner goes with its base: hf:BASE?refiner=REFINER" if role == "painter" else ""),
+            + ("; in a build, a refiner goes with its base: hf:BASE?refiner=REFINER" if refiner else ""),
         )
 
 
