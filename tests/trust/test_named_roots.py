@@ -89,7 +89,7 @@ def test_a_root_that_is_not_set_gives_no_verdict_and_says_how_it_is_set(
         ("@tables//etc/passwd", "leaves the root"),
         ("@tables/link/passwd", "leaves the root"),
         ("@Tables/new", "is not set on this machine"),
-        ("@tables-2/new", "is not set on this machine"),
+        ("@tables-2/new", "FAIRGATE_ROOT_TABLES_2=/path/of/it"),
         ("@/new", "is not set on this machine"),
         ("@", "is not set on this machine"),
     ],

@@ -59,7 +59,7 @@ def rooted_path(address: str, base: Path) -> Path:
 
 
 def _root(name: str, address: str) -> Path:
-    variable = f"{PREFIX}{name.upper()}"
+    variable = PREFIX + re.sub(r"\W", "_", name).upper()
     given = os.environ.get(variable, "") if _NAME.fullmatch(name) else ""
     if Path(given).is_absolute() and Path(given).is_dir():
         return Path(given).resolve()
