@@ -76,7 +76,7 @@ def test_a_model_of_open_clip_is_named_with_its_commit(
         assert f"a model of the hub is named with its commit: {ID}" in str(error.remedy)
     error = refused(f"open_clip:hf-hub:someone/tiny?revision={COMMIT}", pictures, tmp_path)
     assert "an option that is unknown or empty: 'revision'" in error.problem
-    assert error.remedy == "options: none"
+    assert error.remedy == "options: none, leave it out"
 
 
 def test_an_adapter_and_its_base_are_each_a_commit(hub: Path, pictures: Pictures, tmp_path: Path) -> None:

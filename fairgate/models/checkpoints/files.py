@@ -154,7 +154,7 @@ def split_options(
         raise error(
             f"'{uri}' has an option that is unknown or empty: '{first or query}'.",
             where=uri,
-            remedy=near or f"options: {'NAME=COLUMN' if known is None else ', '.join(known) or 'none'}",
+            remedy=near or f"options: {'NAME=COLUMN' if known is None else ', '.join(known) or 'none, leave it out'}",
         )
     return named, options
 
