@@ -11,6 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate.interfaces.cli.main import app
+from fairgate.models.checkpoints import encoder
 from fairgate.models.generation import Sampling, open_model
 from fairgate.portraits import editor, generator, generator_training, standin_training
 from fairgate.portraits.generator_training import GeneratorPlan
@@ -95,7 +96,8 @@ def test_where_diffusers_is_missing_the_remedy_names_it(tmp_path: Path, monkeypa
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("fairgate.models.checkpoints.encoder._version", missing)
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    monkeypatch.setattr(encoder, "_version", encoder._version.__wrapped__)  # without what is cached
     (tmp_path / "model_index.json").write_text("{}")
     for words in (["train", "generator"], ["generate", "--model", str(tmp_path)]):
         code, output = run(*words, "--out", str(tmp_path / "out.png"))
