@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -55,9 +56,11 @@ def mlflow_server(folder: Path, store: str | None = None) -> Iterator[Server]:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One below those that the system gives to whoever asks for any: another server may ask before this one is up."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", random.randrange(15_000, 32_000)))
+            return int(probe.getsockname()[1])
 
 
 def _wait(process: subprocess.Popen[bytes], server: Server) -> None:
