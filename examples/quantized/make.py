@@ -1,6 +1,6 @@
 """A repository in which a published ONNX classifier is compared with copies of it whose weights were rounded.
 
-    pip install 'fairgate[onnx]' onnx dlib-bin
+    pip install '.[onnx]' onnx dlib-bin
     python examples/quantized/make.py FACES_LONDON build/quantized
 
 FACES_LONDON is the Face Research Lab London Set: people.csv, neutral/001.jpg, smiling/001.jpg, ... The model is that of

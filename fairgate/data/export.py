@@ -20,6 +20,7 @@ from fairgate.data.releases import new_folder, write_description
 from fairgate.data.shard_writer import writing
 from fairgate.data.tar_rows import PICTURES
 from fairgate.ground.errors import DatasetError
+from fairgate.ground.local_paths import require_local
 from fairgate.ground.pixels import opened
 
 ARCHIVE_BYTES = 256 << 20
@@ -55,8 +56,9 @@ def export_dataset(dataset: Dataset, target: str, progress: Progress | None = No
             where=str(dataset.folder),
             remedy="export it to csv:FOLDER (metadata.csv alone) or hf:FOLDER (Parquet)",
         )
+    folder = require_local(where, target, DatasetError)
     dataset.require_intact()
-    with new_folder(Path(where)) as partial, writing(Path(where)):
+    with new_folder(folder) as partial, writing(folder):
         return writer(dataset, partial, progress)
 
 

@@ -15,6 +15,7 @@ from fairgate.data import difference, skeleton
 from fairgate.gate.baselines.git import Repository
 from fairgate.gate.baselines.tracked import check_out, is_tracked
 from fairgate.ground.errors import BaselineError, disk_errors, suggestion
+from fairgate.ground.local_paths import require_local
 from fairgate.probes import LISTED_AGAIN, ProbeScores, further_numbers
 from fairgate.records import RESULTS, SCORES, DatasetInfo, Environment, RecordFiles, RunRecord
 
@@ -273,7 +274,7 @@ def baseline_folder(suite: str) -> str:
 
 def record_in_folder(target: str, root: Path) -> RecordFiles:
     """The files of a `file:` baseline, a results.json or its folder. Raises BaselineError when one is missing."""
-    path = root / target
+    path = root / require_local(target, f"file:{target}", BaselineError)
     results = path if path.suffix == ".json" else path / RESULTS
     scores = results.with_name(SCORES)
     for file in (results, scores):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.ground.errors import ModelError, listed, suggestion
+from fairgate.ground.local_paths import require_local
 from fairgate.models.checkpoints.files import WEIGHTS, require_folder, where_it_may_be
 
 PREFIX = "FAIRGATE_ROOT_"
@@ -102,7 +103,8 @@ def _work_tree(folder: Path) -> Path | None:
 
 def resolve(address: str, base: Path) -> Path:
     """A path from a URI: `~` is expanded, `@ROOT/PATH` starts at a root of this machine, and another relative one at
-    `base`. Raises ModelError for no path at all."""
+    `base`. Raises ModelError for no path at all, and for an address of a store, `s3://bucket/name`."""
+    require_local(address, address, ModelError)
     try:
         path = rooted_path(address, base) if is_rooted(address) else base / Path(address).expanduser()
         path.exists()

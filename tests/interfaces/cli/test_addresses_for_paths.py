@@ -81,3 +81,33 @@ def test_a_trace_makes_no_local_folder_of_an_address(toy: Toy, tmp_path: Path, m
 def test_a_drive_and_a_name_with_a_colon_are_paths() -> None:
     for text in ("C:/data", "out/a:b", "report:1", "./s3:/x", ""):
         assert require_local(text, "--out") == Path(text)
+
+
+def test_an_export_makes_no_folder_of_an_address(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ["--to", "csv:s3://bucket/place", "--root", str(toy.root / "datasets")]
+    result = CliRunner().invoke(app, ["dataset", "export", "toy", *options])
+    assert result.exit_code == 4
+    assert "'s3://bucket/place' is an address" in result.output
+    assert "dvc remote add" in result.output
+    assert not (tmp_path / "s3:").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--model", "open_clip:ViT-B-32@s3://bucket/place"),
+        ("--model", "hf:s3://bucket/place"),
+        ("--model", "scores:s3://bucket/place?values=cosine"),
+        ("--baseline", "file:s3://bucket/place"),
+        ("--baseline", "model:vlm:s3://bucket/place?question=Who"),
+    ],
+)
+def test_a_model_or_baseline_in_a_bucket_is_told_from_one_that_is_not_there(
+    option: str, value: str, toy: Toy, tmp_path: Path
+) -> None:
+    given = ["--root", str(toy.root), "--base", "none", "--mlflow", "off", option, value]
+    result = CliRunner().invoke(app, ["check", "jobs", "--report", str(tmp_path / "report"), *given])
+    assert result.exit_code == 3
+    assert "'s3://bucket/place' is an address" in result.output
+    assert "dvc remote add" in result.output
