@@ -30,13 +30,14 @@ from differential import LAYOUTS, Compared, Outcome  # noqa: E402
 from differential_models import Images, Layout, Numbers, save_row  # noqa: E402
 from family_files import FORMS  # noqa: E402
 from published_loras import lora_rows  # noqa: E402
+from published_pipelines import pipeline_rows  # noqa: E402
+from published_seeing import seeing_rows  # noqa: E402
 from published_training import training_rows  # noqa: E402
 
 from fairgate.ground.errors import FairgateError  # noqa: E402
 from fairgate.models import open_scorer  # noqa: E402
 
 TABLE = HERE.parents[1] / "docs/evidence/layouts.csv"
-FIELDS = ("published", "library", "uri", "outcome", "largest difference", "remedy")
 
 
 @dataclass(frozen=True)
@@ -375,7 +376,8 @@ def rows() -> dict[str, Row]:
     made |= {
         name: Row("peft" if " of peft " in name else "training", layout) for name, layout in training_rows().items()
     }
-    made |= {name: Row("diffusers", layout) for name, layout in lora_rows().items()}
+    made |= {name: Row("diffusers", layout) for name, layout in {**lora_rows(), **pipeline_rows()}.items()}
+    made |= {name: Row("transformers", layout) for name, layout in seeing_rows().items()}
     for name, (scheme, kind, named) in _OTHER_TASKS.items():
         made[name] = Row("transformers", _config(scheme, _TABLE_OF[scheme], model_type=kind, architectures=[named]))
     language = _config("vlm", "captions:FOLDER", model_type="gpt2", architectures=["GPT2LMHeadModel"])

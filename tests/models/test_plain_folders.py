@@ -20,12 +20,13 @@ import numpy as np
 import pytest
 import torch
 from classifier_world import LABELS, SMALL, processor
-from hf_world import TEXT, VISION, tiny_tokenizer
+from hf_world import tiny_tokenizer
 from model_world import Pictures
 from nightly import some
 from peft_world import save_adapter
 from PIL import Image
 from seeing_world import florence2, gemma3, mistral3, qwen3_5, random, save_seeing
+from tower_world import TOWERS, save_towers
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import EmbeddingCache, isolated, open_scorer
@@ -177,23 +178,6 @@ CLASSIFIERS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         {"embedding_size": 8, "hidden_sizes": [8] * 4, "depths": [1] * 4, "groups_width": 4},
     ),
 }
-TOWERS: dict[str, Callable[[Any], Any]] = {
-    "AltCLIP": lambda t: t.AltCLIPModel(
-        t.AltCLIPConfig(
-            text_config={**TEXT, "project_dim": 32, "max_position_embeddings": 16},
-            vision_config=VISION,
-            projection_dim=12,
-        )
-    ),
-    "MetaCLIP 2": lambda t: t.MetaClip2Model(
-        t.MetaClip2Config(text_config=TEXT, vision_config=VISION, projection_dim=12)
-    ),
-    "a pair of towers": lambda t: t.VisionTextDualEncoderModel(
-        t.VisionTextDualEncoderConfig.from_vision_text_configs(
-            t.ViTConfig(**VISION), t.BertConfig(**TEXT), projection_dim=12
-        )
-    ),
-}
 
 
 def save_plain(kind: str, folder: Path) -> Path:
@@ -205,15 +189,6 @@ def save_plain(kind: str, folder: Path) -> Path:
         folder
     )
     processor(images).save_pretrained(folder)
-    return folder
-
-
-def save_towers(kind: str, folder: Path) -> Path:
-    import transformers
-
-    random(lambda: TOWERS[kind](transformers)).save_pretrained(folder)
-    processor("CLIPImageProcessor").save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
     return folder
 
 

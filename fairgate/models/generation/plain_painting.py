@@ -12,6 +12,7 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from diffusers.pipelines.auto_pipeline import AUTO_TEXT2IMAGE_PIPELINES_MAPPING
 
 from fairgate.ground.errors import ModelError
 from fairgate.models import checkpoints
@@ -36,8 +37,7 @@ class PlainPainter:
         self.where, self._side = settings["path"], settings["side"]
         pipeline_class: Any = getattr(diffusers, found.pipeline, None)
         takes = _parameters(pipeline_class)
-        needed = {each.name for each in takes.values() if each.default is each.empty or each.name == "image"}
-        if not {"prompt", "num_inference_steps"} <= takes.keys() or {"image", "mask_image"} & needed:
+        if not {"prompt", "num_inference_steps"} <= takes.keys() or _needs_picture(pipeline_class, takes):
             raise ModelError(
                 f"the installed diffusers ({diffusers.__version__}) has no text-to-image pipeline that is called "
                 f"{found.pipeline[:80]}.",
@@ -105,6 +105,15 @@ def _parameters(pipeline_class: Any) -> Mapping[str, inspect.Parameter]:
     """What a pipeline's call takes; nothing of what is no pipeline."""
     usable = isinstance(pipeline_class, type) and issubclass(pipeline_class, diffusers.DiffusionPipeline)
     return inspect.signature(pipeline_class.__call__).parameters if usable else {}
+
+
+def _needs_picture(pipeline_class: Any, takes: Mapping[str, inspect.Parameter]) -> bool:
+    """Whether a call needs a picture. One that edits has a default for it too, and is told by the library's list of
+    those that paint from a text alone: FLUX.2 does both."""
+    listed = pipeline_class in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()
+    paints = listed and "ControlNet" not in pipeline_class.__name__
+    needed = {name for name, each in takes.items() if each.default is each.empty or (name == "image" and not paints)}
+    return not needed.isdisjoint({"image", "mask_image"})
 
 
 def _network(folder: Path, part: str, library: str, name: str, device: checkpoints.Device, where: str) -> Any:

@@ -18,7 +18,7 @@ from fairgate.ground.errors import ModelError
 from fairgate.models import Generating, generation_seed, open_scorer
 from fairgate.models.checkpoints import Device
 from fairgate.models.generation.diffusion.files import PipelineAddress, find_pipeline
-from fairgate.models.generation.plain_painting import PlainPainter
+from fairgate.models.generation.plain_painting import PlainPainter, _needs_picture, _parameters
 
 CPU = Device("cpu", "fp32")
 
@@ -79,6 +79,25 @@ def test_a_pipeline_paints_what_its_own_call_paints(saved: Path) -> None:
     ).images[0]
     np.testing.assert_array_equal(made, (called * 255).round().astype(np.uint8))
     assert made.std() > 10, "it is a picture"
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("Flux2Pipeline", False),
+        ("Flux2KleinPipeline", False),
+        ("FluxKontextPipeline", False),
+        ("PixArtSigmaPipeline", False),
+        ("StableDiffusion3Img2ImgPipeline", True),
+        ("StableDiffusionInpaintPipeline", True),
+        ("StableDiffusionControlNetPipeline", True),
+    ],
+)
+def test_a_pipeline_that_also_edits_paints_from_a_text_alone(name: str, needs: bool) -> None:
+    import diffusers
+
+    pipeline = getattr(diffusers, name)
+    assert _needs_picture(pipeline, _parameters(pipeline)) is needs
 
 
 @pytest.mark.parametrize(
