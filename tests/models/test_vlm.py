@@ -131,16 +131,16 @@ def test_a_label_is_scored_once_whatever_it_is_compared_with(
 
 
 def test_an_interrupted_run_goes_on_where_it_was(folders: Folders, pictures: Pictures, cache: EmbeddingCache) -> None:
-    whole = pictures.blobs[3]
-    pictures.blobs[3] = b"not a picture"
+    whole = pictures.blobs[4]
+    pictures.blobs[4] = b"not a picture"
     with pytest.raises(DatasetError, match="cannot be decoded"):
         scorer(folders("llava"), pictures, cache).log_probabilities(LABELS)
     spoiled = pictures.fingerprint
     again = scorer(folders("llava"), pictures, cache)
-    pictures.blobs[3] = whole
+    pictures.blobs[4] = whole
     pictures.__class__ = type("Renamed", (Pictures,), {"fingerprint": spoiled})  # the same release, mended in place
     again.log_probabilities(LABELS)
-    assert again.pictures_read == len(pictures) - 3
+    assert again.pictures_read == len(pictures) - 4  # of which four at once are done
 
 
 def test_a_mean_over_tokens_is_the_sum_divided_by_their_number(folders: Folders, pictures: Pictures) -> None:

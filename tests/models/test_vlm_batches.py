@@ -59,3 +59,22 @@ def test_a_gpu_is_shown_several_pictures_at_once_and_answers_alike(
         assert labels.pictures_read == len(pictures)
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=3e-4)  # as in test_vlm.py
     assert found[1][1] == found[0][1]
+
+
+def test_a_cpu_reads_as_many_prompts_at_once_as_their_tokens_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, processor = build("llava")
+    engine = VisionLanguage(model, processor, f"{{image}}{QUESTION}", Device("cpu", "fp32"), "llava", None)
+    draw = np.random.default_rng(0)
+    noise = [Image.fromarray(draw.integers(0, 256, (40, 40, 3), dtype=np.uint8)) for _ in range(5)]
+    shown, tokens = [engine.inputs(image) for image in noise], engine.tokens(LABELS)
+    length, read = shown[0]["input_ids"].shape[1], list[int]()
+    model.model.vision_tower.register_forward_pre_hook(lambda _, given: read.append(len(given[0])))
+    with torch.inference_mode():
+        found = [(engine.log_likelihoods(shown, tokens), engine.answers(shown, 3))]
+        assert read == [5, 5]
+        for name, prompts in (("_SCORED_TOKENS", 2), ("_ANSWERED_TOKENS", 0.5)):
+            monkeypatch.setattr(f"fairgate.models.vlm.engine.{name}", int(prompts * length))
+        found.append((engine.log_likelihoods(shown, tokens), engine.answers(shown, 3)))
+    assert read[2:] == [2, 2, 1, 1, 1, 1, 1, 1]
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=0, atol=3e-4)  # as in test_vlm.py
+    assert found[1][1] == found[0][1]

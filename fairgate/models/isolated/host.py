@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,10 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
     kept = dict[int, Callable[[], Any]]()
 
     def keep(number: int, levels: Any, message: str | None) -> None:
-        make = partial(model.inputs, Image.fromarray(levels), message)
-        try:
-            made = make()
-        except Exception:  # of any type: made again, or raised, where the answer is waited for
-            kept[number] = make
-        else:
-            kept[number] = lambda: made
+        kept[number] = cache(partial(model.inputs, Image.fromarray(levels), message))
+        if device.is_cuda:  # on a CPU, torch's threads for a second thread would slow the model's
+            with suppress(Exception):  # of any type: raised again where the answer is waited for
+                kept[number]()
 
     def of_kept(function: Callable[..., Any], numbers: Sequence[int], *given: Any) -> Any:
         for number in list(kept):  # what was asked about before; later ones may be asked about again, by halves

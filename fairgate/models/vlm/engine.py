@@ -25,6 +25,9 @@ from fairgate.models.vlm.asking import CAPTION
 _CACHE_BYTES = 1 << 29
 """Memory of a CPU for copies of the prefix's keys and values, one a label: 600 tokens of a model with 7 billion
 parameters take 0.6 GB in float32. On a GPU it is a quarter of what is free."""
+_SCORED_TOKENS, _ANSWERED_TOKENS = 2_500, 10_000
+"""Tokens of prompts that a CPU reads at once: the keys and values of 2,500 take 2.5 GB of a model with 7 billion
+parameters, and are copied for labels. A GPU that lacks memory is given half as many."""
 _DOUBLE_BYTES = 1 << 28
 """Memory for logits in float64."""
 
@@ -158,7 +161,7 @@ class ContinuedPrompt:
         """Summed log-probabilities of labels, given by their tokens, after what is shown, given as `inputs`: (shown,
         labels) float64."""
         sums = np.empty((len(shown), len(labels)))
-        for places, joined in _alike(shown):
+        for places, joined in _alike(shown, _SCORED_TOKENS):
             sums[places] = (self._of_encoder if self._seq2seq else self._of_decoder)(joined, labels)
         return sums
 
@@ -186,7 +189,7 @@ class ContinuedPrompt:
         what it is computed with, but for rounding.
         """
         replies = [""] * len(shown)
-        for places, joined in _alike(shown):
+        for places, joined in _alike(shown, _ANSWERED_TOKENS):
             made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
             given = joined["input_ids"]
             own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
@@ -222,13 +225,18 @@ class LanguageReader(ContinuedPrompt):
         return {"input_ids": ids}
 
 
-def _alike(shown: Sequence[Inputs]) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """Places of inputs that have the same shapes, and these as one batch."""
+def _alike(shown: Sequence[Inputs], tokens: int) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Places of inputs that have the same shapes, and these as one batch; on a CPU, batches of so many tokens at most,
+    or of one prompt."""
     batches: dict[tuple[Any, ...], list[int]] = {}
     for place, entry in enumerate(shown):
         batches.setdefault(tuple((name, tuple(value.shape)) for name, value in entry.items()), []).append(place)
-    for places in batches.values():
-        yield places, {name: torch.cat([shown[place][name] for place in places]) for name in shown[places[0]]}
+    for alike in batches.values():
+        ids = shown[alike[0]]["input_ids"]
+        size = len(alike) if ids.is_cuda else max(1, tokens // ids.shape[1])
+        for start in range(0, len(alike), size):
+            places = alike[start : start + size]
+            yield places, {name: torch.cat([shown[place][name] for place in places]) for name in shown[places[0]]}
 
 
 def decode_plainly(model: Any) -> list[str]:

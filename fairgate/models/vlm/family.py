@@ -46,7 +46,7 @@ _MORE = ("chat", "template", "processor")
 CAPTIONS_VERSION = 1  # the same of `captions:`
 LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
-_AT_ONCE = 8  # pictures that a CPU answers about at once
+_AT_ONCE = 16  # pictures that a CPU answers about at once, if their prompts are short enough
 _AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
@@ -165,13 +165,11 @@ class SeeingModel(LabelLikelihoods):
 
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
-
         prompts = dict.fromkeys(range(len(self._request.source)), self.asking.prompt)
-        return self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture", 1)
+        return self._written(f"captions/{self._key()}/{longest}", prompts, longest, "describe a picture")
 
-    def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str, at_once: int) -> dict[int, str]:
-        """What is answered to prompts about pictures, by row, `at_once` of them on a CPU: cached under a name, and
-        saved when the run is interrupted."""
+    def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str) -> dict[int, str]:
+        """What is answered to prompts about pictures, by row: cached under a name, and saved when it is interrupted."""
         cache, kind = self._request.cache, name.partition("/")[0]
         entry = cache.read(name) if cache else None
         known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
@@ -190,7 +188,7 @@ class SeeingModel(LabelLikelihoods):
             return np.array([clean(text) for text in engine.answers(shown, longest)], dtype=object)
 
         halving, unsaved = checkpoints.Halving(answers, self._device.name), 0
-        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else at_once)
+        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else _AT_ONCE)
         prepared = self._prepared(shown, lambda row, image: engine.inputs(image, prompts[row]), what)
         try:
             with checkpoints.scoring(self._device), checkpoints.naming(self.uri, what), closing(prepared):
@@ -225,7 +223,7 @@ class ConversingModel(SeeingModel):
         texts = asked_texts(self.asking.prompt, prompts, self.uri)
         asked = {row: text for row, text in enumerate(texts) if text}
         name = f"answers/{self._key()}/{digest([longest, *texts])}"
-        found = self._written(name, asked, longest, "answer about a picture", _AT_ONCE)
+        found = self._written(name, asked, longest, "answer about a picture")
         return np.array([found.get(row, "") for row in range(len(texts))], dtype=object)
 
 

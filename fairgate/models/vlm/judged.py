@@ -24,7 +24,7 @@ SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1, "bf16": 1e-1}
 """Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
 equal tokens differ by the order of sums alone."""
 _READ = 16  # pictures at least that are read from the source at once
-_AT_ONCE_CUDA = 16  # pictures that a GPU is shown at once; a CPU gains nothing by more than one
+_AT_ONCE, _AT_ONCE_CUDA = 4, 16  # pictures that a CPU and a GPU are shown at once; more are hardly faster
 
 
 class LabelEngine(Protocol):
@@ -131,7 +131,7 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
         lengths = np.array([len(label) for label in tokens]) if self.average == "mean" else 1
         halving = Halving(lambda shown: engine.log_likelihoods(shown, tokens), self._device.name)
         todo = np.flatnonzero(~pieces.has).tolist()
-        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else 1)
+        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else _AT_ONCE)
         prepared = self._prepared(shown, lambda _, each: engine.inputs(each), "score labels")
         with pieces as work, scoring(self._device), closing(prepared):
             for rows, inputs in prepared:
