@@ -83,8 +83,3 @@ def p_value(value: float | None) -> str:
 def percent_of(share: float) -> str:
     """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
     return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
-
-
-def percent_words(value: float | None) -> str:
-    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
-    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"

@@ -37,12 +37,10 @@ from .comparison import PairRow as PairRow
 from .comparison import ProbeAudit as ProbeAudit
 from .comparison import RecallRow as RecallRow
 from .comparison import Refusal as Refusal
-from .comparison import RelativeDifference as RelativeDifference
 from .comparison import RetrievalAudit as RetrievalAudit
 from .comparison import SkewRow as SkewRow
 from .comparison import SkewSummary as SkewSummary
 from .comparison import TakenFor as TakenFor
-from .comparison import WithinRow as WithinRow
 from .history import RESULTS as RESULTS
 from .history import RULE as RULE
 from .history import SCORES as SCORES

@@ -196,20 +196,6 @@ class SkewRow(_Ranked):
     tied: bool
 
 
-class WithinRow(_Ranked):
-    """MaxSkew@K over one attribute among the images of one group of another, averaged over subjects.
-
-    `null_median` and `null_p95` are those of that average under a perfectly fair ranker.
-    """
-
-    fixed: str
-    group: str
-    value: Number
-    null_median: float
-    null_p95: float
-    subjects: int
-
-
 class RecallRow(RecordPart):
     """R@K: how often an image's own subject's query is among the k nearest of all subjects', with its interval."""
 
@@ -240,22 +226,6 @@ class SkewSummary(_Ranked):
     subjects: int
 
 
-class RelativeDifference(_Ranked):
-    """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
-
-    `null_median` and `null_p95` are those of a perfectly fair ranker, and not 0: MaxSkew of few images is noisy. A
-    number that is absent is infinite: the smallest skew was 0.
-    """
-
-    fixed: str
-    highest: str
-    lowest: str
-    value: Number
-    status: Status = "ok"
-    null_median: Number
-    null_p95: Number
-
-
 class RetrievalAudit(RecordPart):
     """Everything about one probe that ranks images: by their own subject's query (`kind` is then "retrieval", also for
     a probe of an installed package), or all of them by words ("association")."""
@@ -266,8 +236,6 @@ class RetrievalAudit(RecordPart):
     recall: list[RecallRow] = Field(default_factory=list)
     skews: list[SkewRow]
     summaries: list[SkewSummary]
-    within: list[WithinRow]
-    differences: list[RelativeDifference]
     refusals: list[Refusal] = Field(default_factory=list)
 
 

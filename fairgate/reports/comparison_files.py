@@ -131,11 +131,6 @@ def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, object]]:
     for row in probe.skews:
         tied = "tied at k" if row.tied else None
         yield _line("skew", row, group=row.favoured, quantity=f"MaxSkew@{row.k}", detail=tied)
-    for skew in probe.within:
-        yield _line("skew within", skew, quantity=f"MaxSkew@{skew.k} within {skew.fixed}")
-    for apart in probe.differences:
-        groups, quantity = f"{apart.highest} against {apart.lowest}", f"relative difference within {apart.fixed}"
-        yield _line("skew within", apart, group=groups, quantity=quantity)
 
 
 def render_latex(*records: AuditRecord) -> str:

@@ -27,7 +27,7 @@ from fairgate.reports.data_table import (
     share_scale,
 )
 from fairgate.reports.formatting import grouped, metric_words
-from fairgate.reports.ranking_tables import recall_table, skew_tables, skews_table, within_tables
+from fairgate.reports.ranking_tables import recall_table, skew_tables, skews_table
 from fairgate.reports.standalone_page import render_page
 from fairgate.reports.trade_off import trade_off_plots, trade_off_table
 
@@ -264,7 +264,7 @@ def overview(record: records.AuditRecord) -> Iterator[tuple[records.ProbeAudit |
         elif isinstance(probe, records.ImplicitAudit):
             tables = [*implicit_tables(record, probe)]
         else:
-            tables = [recall_table(probe), *skew_tables(probe), *within_tables(record, probe)]
+            tables = [recall_table(probe), *skew_tables(probe)]
         yield from ((probe, table) for table in tables if table is not None)
     for metric in record.metrics:
         if (further := metrics_table(record, metric)) is not None:
@@ -273,7 +273,7 @@ def overview(record: records.AuditRecord) -> Iterator[tuple[records.ProbeAudit |
 
 _TABLES: Final = (
     *(models_table, subjects_table, taken_tables, implicit_tables, metrics_table),
-    *(recall_table, skew_tables, skews_table, within_tables),
+    *(recall_table, skew_tables, skews_table),
 )
 """What the template calls."""
 _ROWS: Final = 2500

@@ -1,4 +1,4 @@
-"""The tables of audit.html on rankings: MaxSkew of models over subjects, recall, and one attribute within another."""
+"""The tables of audit.html on rankings: MaxSkew of models over subjects, and recall."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, percent_words
+from fairgate.ground.number_format import number
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import Scale, Track, finite, largest, percent, scale_for
 from fairgate.reports.data_table import (
@@ -117,33 +117,3 @@ def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, n
     key, title = ("skews", probe.name, over, str(k)), f"MaxSkew@{k} over {over}, one by one"
     legend = (("", "under each value: the most favoured group"), ("", "shaded: beyond the fair ranker’s 95% point"))
     return Table(key, title, noun, columns, lines, legend=legend, more=len(subjects) - len(lines))
-
-
-def within_tables(record: AuditRecord, probe: RetrievalAudit) -> list[Table]:
-    """MaxSkew over one attribute within each group of another, and how far these lie apart (paper 3, figure 2)."""
-    return [_within(record, probe, *key) for key in dict.fromkeys((row.over, row.fixed, row.k) for row in probe.within)]
-
-
-def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k: int) -> Table:
-    by_model = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    top = largest(row.value for row in by_model.values())
-    lines = []
-    for group in record.dataset.attributes[fixed]:
-        rows = [by_model[model.name, group] for model in record.models]
-        cells = [
-            TableCell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows
-        ]
-        lines.append(Line(group, (*cells, _chance(rows[0].null_median, rows[0].null_p95))))
-    apart = [ratio[model.name] for model in record.models]
-    median, p95 = apart[0].null_median, apart[0].null_p95
-    chance = TableCell(
-        f"{percent_words(median)} · {percent_words(p95)}",
-        value=exact(median, "infinite"),
-        aside=exact(p95, "infinite"),
-    )
-    cells = [TableCell(percent_words(row.value), value=exact(row.value, "infinite")) for row in apart]
-    columns = (*(Column(model.name) for model in record.models), _CHANCE)
-    key, title = ("within", probe.name, over, fixed, str(k)), f"MaxSkew@{k} over {over} within each {fixed}, on average"
-    foot = (Line("relative difference", (*cells, chance)),)
-    return Table(key, title, fixed, columns, lines, foot=foot, head=title)

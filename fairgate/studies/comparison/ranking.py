@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
-from itertools import permutations, product
-from typing import Any, Literal
+from itertools import product
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ from fairgate import records
 from fairgate.formulas import metrics
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
-from fairgate.ground.randomness import stream
-from fairgate.metrics import NULL_DRAWS, WORDS_SHARE_SETS, Crossing, Floats
+from fairgate.metrics import WORDS_SHARE_SETS, Crossing, Floats
 from fairgate.probes import Probe, ProbeScores
 from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
 from fairgate.suites import Check, PlannedCheck, decide
@@ -48,11 +47,6 @@ class _Gallery:
         """Images per group."""
         return tuple(np.bincount(self.codes, minlength=len(self.names)).tolist())
 
-    def inside(self, selected: NDArray[np.bool_]) -> _Gallery:
-        """The gallery restricted to `selected`, a mask over all rows of the dataset."""
-        here = selected[self.rows]
-        return replace(self, rows=self.rows[here], codes=self.codes[here])
-
     def scores(self, model: str) -> Floats:
         """One model's similarities (1, images)."""
         return self.answers[model].value[self.rows][None, :]
@@ -64,16 +58,6 @@ class _Gallery:
         return float(skews.max()), self.names[int(np.argmax(skews))]
 
 
-def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
-    """A fair ranker's mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
-    total = np.zeros(NULL_DRAWS)
-    for gallery in galleries:
-        rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query, *gallery.names)
-        shown = metrics.fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
-        total += metrics.skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
-    return total / len(galleries)
-
-
 def compare_ranking(
     data: AuditData,
     name: str,
@@ -82,14 +66,12 @@ def compare_ranking(
     queries: Mapping[str, Answers],
     cuts: Sequence[RankingCut],
 ) -> records.RetrievalAudit:
-    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute.
+    """MaxSkew of every model, query and grouping at every cut.
 
     `queries` are the words of an association, for which all images compete, or subjects, for which their own do.
     """
     fair = cache(metrics.expected_max_skew)  # galleries of equal groups share one null
     skews: list[records.SkewRow] = []
-    within: list[records.WithinRow] = []
-    differences: list[records.RelativeDifference] = []
     refusals: list[records.Refusal] = []
     for cut in cuts:
         for grouping in data.groupings:
@@ -100,23 +82,12 @@ def compare_ranking(
                 except MetricError as error:
                     what = f"MaxSkew@{cut.k} of {gallery.query} over {over}"
                     refusals.append(records.Refusal(what=what, over=over, reason=error.problem))
-        for fixed, over in permutations(data.attributes, 2):
-            try:
-                rows, apart = _within(data, _galleries(data, kind, queries, (over,)), over, fixed, cut)
-            except MetricError as error:
-                what = f"MaxSkew@{cut.k} over {over} within each {fixed}"
-                refusals.append(records.Refusal(what=what, over=over, reason=error.problem))
-            else:
-                within += rows
-                differences += apart
     return records.RetrievalAudit(
         kind=kind,
         name=name,
         digest=digest,
         skews=skews,
         summaries=summaries(skews),
-        within=within,
-        differences=differences,
         refusals=refusals,
     )
 
@@ -150,43 +121,6 @@ def _skews(
             null_p95=null.p95,
             tied=bool(tied),
         )
-
-
-def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
-    """The same share of a gallery that holds one of `fixed` groups, and room for each of `over` groups at least."""
-    return RankingCut(max(over, cut.k // fixed), cut.desired)
-
-
-def _within(
-    data: AuditData, whole: Sequence[_Gallery], over: str, fixed: str, cut: RankingCut
-) -> tuple[list[records.WithinRow], list[records.RelativeDifference]]:
-    """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
-    codes, groups = data.index.codes(fixed)
-    smaller = within_cut(cut, len(data.attributes[over]), len(groups))
-    skews: dict[str, list[list[float]]] = {model: [] for model in whole[0].answers}
-    chances: list[Floats] = []
-    for code, group in enumerate(groups):
-        parts = [gallery.inside(np.asarray(codes) == code) for gallery in whole]
-        for model, of_groups in skews.items():
-            of_groups.append([gallery.max_skew(model, smaller)[0] for gallery in parts])
-        chances.append(_fair_means(parts, smaller, group))
-    where: dict[str, Any] = {"fixed": fixed, "over": over, "k": smaller.k}
-    rows = []
-    for code, group in enumerate(groups):
-        median, p95 = np.quantile(chances[code], [0.5, 0.95]).tolist()
-        chance = where | {"null_median": median, "null_p95": p95, "subjects": len(whole)}
-        for model, of_groups in skews.items():
-            rows.append(records.WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
-    apart = [metrics.relative_difference(skews_drawn[None, :]) for skews_drawn in np.stack(chances, axis=1)]
-    median, p95 = np.quantile(apart, [0.5, 0.95], method="inverted_cdf").tolist()  # some may be infinite
-    differences = []
-    for model, of_groups in skews.items():
-        of_queries = np.array(of_groups).T
-        means, value = of_queries.mean(axis=0), metrics.relative_difference(of_queries)
-        ends = {"highest": groups[int(np.argmax(means))], "lowest": groups[int(np.argmin(means))]}
-        row: dict[str, Any] = {"model": model, **ends, "value": value, "status": records.status_of(value)}
-        differences.append(records.RelativeDifference(**where, **row, null_median=median, null_p95=p95))
-    return rows, differences
 
 
 def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[records.RecallRow]:

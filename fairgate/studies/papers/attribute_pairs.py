@@ -182,7 +182,8 @@ class AttributePair:
                 source="figure 2 (right)",
                 columns=["model", *side.groups, "relative difference"],
                 rows=rows,
-                note="Averaged over subjects. The relative difference is (largest - smallest) / smallest.",
+                note="Averaged over subjects. The relative difference is (largest - smallest) / smallest. Where skews "
+                "are small, it is large by chance alone.",
             )
 
     def within_figures(self) -> Iterator[StudyFigure]:

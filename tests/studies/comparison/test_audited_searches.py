@@ -1,4 +1,4 @@
-"""MaxSkew over subjects and words, beside what chance gives; marginal beside intersectional."""
+"""MaxSkew over subjects and words, beside what chance gives."""
 
 from __future__ import annotations
 
@@ -8,30 +8,26 @@ from audit_toy import audit_of, ranked, uri
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.formulas.metrics import expected_max_skew, max_skew_at_k, max_skew_within, relative_difference
+from fairgate.formulas.metrics import expected_max_skew, max_skew_at_k
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow
 from fairgate.reports.comparison_findings import findings, refusal_words
 from fairgate.studies.comparison import AuditOptions
-from fairgate.studies.comparison.ranking import RankingCut, summaries, within_cut
+from fairgate.studies.comparison.ranking import summaries
 from fairgate.suites import resolve
 
 
-def gallery(toy: Toy, subject: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Similarities, genders and skin tones of a subject's images, for `base`."""
+def gallery(toy: Toy, subject: str) -> tuple[np.ndarray, np.ndarray]:
+    """Similarities and genders of a subject's images, for `base`."""
     prepared = gate.prepare("jobs", toy.root)
     typed = {"model": uri("base"), "baseline": "none", "mlflow": "off", "cache": "off"}
     scores = gate.score(prepared, resolve(prepared.loaded.suite, typed)).scores["search"].value
     index = prepared.dataset.index
     here = index.subject == subject
-    return (
-        scores[here][None, :],
-        np.asarray(index.codes("gender")[0])[here],
-        np.asarray(index.codes("skin_tone")[0])[here],
-    )
+    return scores[here][None, :], np.asarray(index.codes("gender")[0])[here]
 
 
 def test_max_skew_of_a_subject_stands_beside_the_fair_ranker(audited_toy: Toy, toy_audit: AuditRecord) -> None:
-    scores, gender, _ = gallery(audited_toy, "doctor")
+    scores, gender = gallery(audited_toy, "doctor")
     (row,) = [r for r in ranked(toy_audit).skews if (r.model, r.subject, r.over) == ("base", "doctor", "gender")]
     assert row.k == 60
     assert row.value == pytest.approx(max_skew_at_k(scores, gender, 60, groups=2)[0])
@@ -40,23 +36,6 @@ def test_max_skew_of_a_subject_stands_beside_the_fair_ranker(audited_toy: Toy, t
     top = gender[np.argsort(-scores[0], kind="stable")[:60]]
     assert row.favoured == ("male" if (top == 0).mean() > 0.5 else "female")
     assert not row.tied
-
-
-def test_the_skew_within_each_group_is_the_mean_over_subjects(audited_toy: Toy, toy_audit: AuditRecord) -> None:
-    of_subjects = []
-    for subject in ("chef", "doctor"):
-        scores, gender, tone = gallery(audited_toy, subject)
-        of_subjects.append(max_skew_within(scores, gender, tone, 30, groups=2, fixed_groups=2).max_skew[0])
-    found = ranked(toy_audit)
-    rows = [r for r in found.within if (r.model, r.over, r.fixed) == ("base", "gender", "skin_tone")]
-    assert [row.group for row in rows] == ["light", "dark"]
-    assert {(row.k, row.subjects) for row in rows} == {(30, 2)}
-    np.testing.assert_allclose([row.value for row in rows], np.mean(of_subjects, axis=0))
-    (told,) = [r for r in found.differences if (r.model, r.over) == ("base", "gender")]
-    assert told.value == pytest.approx(relative_difference(of_subjects))
-    means = dict(zip(["light", "dark"], np.mean(of_subjects, axis=0), strict=True))
-    assert means[told.highest] == max(means.values())
-    assert told.null_median > 0.3  # chance alone makes two groups differ by a third of each other, and more
 
 
 def test_utility_stands_beside_skew(audited_toy: Toy, toy_audit: AuditRecord) -> None:
@@ -70,11 +49,6 @@ def test_utility_stands_beside_skew(audited_toy: Toy, toy_audit: AuditRecord) ->
         assert (row.k, row.n_sets) == (1, 80)
         assert row.value == pytest.approx((rank == 1).mean())
         assert row.lo <= row.value <= row.hi
-
-
-def test_the_cut_within_a_group_is_the_same_share_and_has_room_for_every_group() -> None:
-    assert within_cut(RankingCut(100, "uniform"), over=2, fixed=4) == RankingCut(25, "uniform")
-    assert within_cut(RankingCut(8, "dataset"), over=4, fixed=4) == RankingCut(4, "dataset")
 
 
 def test_a_summary_is_the_distribution_over_subjects_and_counts_those_beyond_chance() -> None:
