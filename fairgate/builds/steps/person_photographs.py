@@ -92,7 +92,14 @@ class Photographs:
     def crop(self, rows: SetRows) -> Image:
         """The person's part of the photograph. Raises DatasetError where the photograph has not its annotated size."""
         photo = self.open(rows)
-        require_annotated_size(photo.size, rows, self.folder / rows.columns[PHOTO])
+        annotated = rows.columns.pop(ANNOTATED_SIZE, photo.size)
+        if photo.size != annotated:
+            raise DatasetError(
+                f"a photograph is {photo.width} x {photo.height} px, and {annotated[0]} x {annotated[1]} px in its "
+                "annotations, so that boxes are elsewhere.",
+                where=str(self.folder / rows.columns[PHOTO]),
+                remedy="give the photographs as they were annotated, neither resized nor to be turned (EXIF)",
+            )
         return photo.crop(box_of(rows))
 
 
@@ -100,21 +107,6 @@ def box_of(rows: SetRows) -> Rectangle:
     """Where the person is, as `OnePerson` wrote it."""
     left, top, right, bottom = (int(rows.columns[column]) for column in BOX)
     return left, top, right, bottom
-
-
-def require_annotated_size(size: tuple[int, int], rows: SetRows, path: Path) -> None:
-    """Refuse a photograph whose boxes count other pixels than it has; takes `annotated_size` away where it is.
-
-    Raises DatasetError naming both sizes (width, height).
-    """
-    annotated = rows.columns.pop(ANNOTATED_SIZE, size)
-    if size != annotated:
-        raise DatasetError(
-            f"a photograph is {size[0]} x {size[1]} px, and {annotated[0]} x {annotated[1]} px in its annotations, "
-            "so that boxes are elsewhere.",
-            where=str(path),
-            remedy="give the photographs as they were annotated, neither resized nor to be turned (EXIF)",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +267,7 @@ class ReadPhotograph(Maker):
     """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are stored unchanged.
 
     Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the
-    disk stops the build, and so does DatasetError for a photograph that has not the size of its annotations.
+    disk stops the build.
     """
 
     folder: Path
@@ -296,6 +288,5 @@ class ReadPhotograph(Maker):
             except UnreadableImage:
                 rows.drop = Drop("unreadable", member=str(row["member"]))
             else:
-                require_annotated_size(size, rows, path)
                 row["image"] = data
                 rows.columns["shorter_side"] = min(size)
