@@ -259,12 +259,11 @@ class GenerationProbe(Probe):
         self, pictures: models.ImageSource, reader: PictureReader, rows: Rows, open_instrument: OpenInstrument
     ) -> tuple[NDArray[Any], models.Floats | None]:
         """The group of every picture, and whether it shows its subject."""
-        opened = reader.over_pictures(open_instrument, pictures)
+        opened = reader.over(open_instrument, pictures)
         shown = None
         if self.shows is not None:
-            models.require_capability(opened, "log_probabilities", "`shows` of a reader")
-            shown = self._shown(cast(models.LabelModel, opened), [str(subject) for subject in rows.subject], self.shows)
-        return reader.seen(opened), shown
+            shown = self._shown(opened, [str(subject) for subject in rows.subject], self.shows)
+        return reader.perceived(opened), shown
 
     def _shown(self, reader: models.LabelModel, subjects: Sequence[str], template: str) -> models.Floats:
         """Whether each picture is taken for its own subject among all, (images,)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from fairgate import models
 from fairgate.data import TextRows
-from fairgate.ground.errors import ModelError, listed
+from fairgate.ground.errors import ModelError
 from fairgate.probes.contract import OpenInstrument
 from fairgate.probes.settings import SuiteSection, Text
 
@@ -61,8 +61,7 @@ class Reader(SuiteSection):
     It is pinned: a branch that changes its weights gets no verdict."""
 
     model: Text = Field(
-        description="URI of a model with the capability `log_probabilities`, such as a CLIP; of generated pictures, "
-        "also `predict`."
+        description="URI of a model with the capability `log_probabilities`, such as a CLIP or a classifier."
     )
     fingerprint: str = Field(
         pattern=r"^[0-9a-f]{64}$", description="Digest of its files; the error of a wrong one says the right one."
@@ -72,11 +71,6 @@ class Reader(SuiteSection):
 
     def over(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> models.LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned."""
-        model = self._pinned(open_instrument, pictures)
-        models.require_capability(model, "log_probabilities", "the reader of pictures")
-        return cast(models.LabelModel, model)
-
-    def _pinned(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> models.Model:
         model = open_instrument(self.model, pictures)
         if model.fingerprint != self.fingerprint:
             unwritten = not self.fingerprint.strip("0")
@@ -88,7 +82,8 @@ class Reader(SuiteSection):
                 else "put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
                 "baselines with it",
             )
-        return model
+        models.require_capability(model, "log_probabilities", "the reader of pictures")
+        return cast(models.LabelModel, model)
 
     def perceived(self, reader: models.LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, (images,)."""
@@ -97,15 +92,10 @@ class Reader(SuiteSection):
         return np.asarray(groups[log_p.argmax(axis=1)])
 
 
-PictureModel: TypeAlias = models.LabelModel | models.PredictingModel
-"""What reads pictures: by prompts, or by labels of its own."""
-
-
 class PictureReader(Reader):
     """A reader of pictures in which there may be nobody, or nobody that can be made out.
 
-    A model that weighs prompts, such as a CLIP, is shown those of `labels` and `nobody`. Of one that can only predict
-    labels of its own, these are the labels.
+    It weighs the prompts of `labels` and `nobody`; of a classifier these are labels of its own.
     """
 
     nobody: list[Text] = Field(
@@ -129,64 +119,26 @@ class PictureReader(Reader):
     def _texts(self) -> list[str]:
         return [*self.labels.values(), *self.nobody]
 
-    @property
-    def _meanings(self) -> list[str]:
-        """The group, or `unreadable`, that each text stands for."""
-        return [*self.labels, *[UNREADABLE] * len(self.nobody)]
+    def over(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> models.LabelModel:
+        """The reader over some pictures, which tells its prompts apart. Raises ModelError."""
+        model = super().over(open_instrument, pictures)
+        models.require_told_apart(model, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model)
+        return model
 
-    def over_pictures(self, open_instrument: OpenInstrument, pictures: models.ImageSource) -> PictureModel:
-        """The reader over some pictures; one that weighs prompts tells its own apart. Raises ModelError."""
-        model = self._pinned(open_instrument, pictures)
-        if "predict" in model.capabilities and "log_probabilities" not in model.capabilities:
-            return cast(models.PredictingModel, model)
-        models.require_capability(model, "log_probabilities", "the reader of pictures")
-        weighing = cast(models.LabelModel, model)
-        models.require_told_apart(
-            weighing, "labels", {**self.labels, **{text: text for text in self.nobody}}, self.model
-        )
-        return weighing
-
-    def confusion(self, reader: PictureModel, truth: TextRows) -> dict[str, dict[str, int]]:
+    def confusion(self, reader: models.LabelModel, truth: TextRows) -> dict[str, dict[str, int]]:
         """Pictures of every known group, (images,), by what is perceived: a probe's `measured`. Those of other groups
         are left out."""
-        perceived, columns = self.seen(reader), [*self.labels, UNREADABLE]
+        perceived, columns = self.perceived(reader), [*self.labels, UNREADABLE]
         return {
             group: {column: int(((truth == group) & (perceived == column)).sum()) for column in columns}
             for group in self.labels
         }
 
-    def seen(self, reader: PictureModel) -> NDArray[Any]:
+    def perceived(self, reader: models.LabelModel) -> NDArray[Any]:
         """The likeliest group of every picture, or `unreadable`, (images,)."""
-        meanings: NDArray[Any] = np.array(self._meanings, dtype=object)
-        if "log_probabilities" not in reader.capabilities:
-            return self._predicted(cast(models.PredictingModel, reader))
-        log_p = cast(models.LabelModel, reader).log_probabilities(self._texts)
+        meanings: NDArray[Any] = np.array([*self.labels, *[UNREADABLE] * len(self.nobody)], dtype=object)
+        log_p = reader.log_probabilities(self._texts)
         return np.where(np.exp(log_p.max(axis=1)) >= self.least, meanings[log_p.argmax(axis=1)], UNREADABLE)
-
-    def _predicted(self, reader: models.PredictingModel) -> NDArray[Any]:
-        """By the reader's own labels. Raises ModelError for one that the suite does not name, and where it is not known
-        how sure the reader is and `least` asks."""
-        predictions = reader.predict(self.attribute)
-        meaning = {
-            "": UNREADABLE,
-            **{models.folded(text): meaning_of for text, meaning_of in zip(self._texts, self._meanings, strict=True)},
-        }
-        given = [str(label) for label in predictions.labels.tolist()]
-        if unknown := sorted({label for label in given if models.folded(label) not in meaning}):
-            raise ModelError(
-                f"the reader gives labels of '{self.attribute}' that are no groups of the suite: {listed(unknown)}.",
-                where=self.model,
-                remedy="write its own labels in `labels` (`female: Female`), and those that are of nobody in `nobody`",
-            )
-        if self.least and predictions.confidence is None:
-            raise ModelError(
-                "the reader does not say how sure it is of a label, and `least` asks for that.",
-                where=self.model,
-                remedy="leave `least` out and name labels of `nobody`, or use another reader",
-            )
-        sure = np.ones(len(given)) if predictions.confidence is None else predictions.confidence
-        perceived: NDArray[Any] = np.array([meaning[models.folded(label)] for label in given], dtype=object)
-        return np.where(sure >= self.least, perceived, UNREADABLE)
 
 
 def require_confusion(measured: Mapping[str, Mapping[str, int]], groups: Sequence[str]) -> None:

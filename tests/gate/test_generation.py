@@ -27,7 +27,6 @@ from fairgate.models import (
     GeneratedPictures,
     Generating,
     ImageSource,
-    Predicted,
     Request,
     decode_rgb,
     log_softmax,
@@ -100,26 +99,7 @@ class Glance(_Opened):
         return log_softmax(logits)
 
 
-class Namer(_Opened):
-    """A reader with labels of its own, as FairFace's; `namer:unsure` does not say how sure it is."""
-
-    capabilities = frozenset({"predict"})
-
-    def predict(self, attribute: str) -> Predicted:
-        assert attribute == "gender"
-        labels, sure = np.full(len(self.source), "Female", dtype=object), np.full(len(self.source), 0.9)
-        for rows, blobs in self.source.image_batches(64):
-            for row, data in zip(rows, blobs, strict=True):
-                red = int(np.asarray(decode_rgb(data, self.source, int(row)))[0, 0, 0])
-                labels[row], sure[row] = "Male" if red < 50 else "Female", 0.9 if red < 150 else 0.4
-        return Predicted(labels, None if self.request.address == "unsure" else sure)
-
-
-FAMILY = {
-    "painter": Family("painter", Painter),
-    "glance": Family("glance", Glance),
-    "namer": Family("namer", Namer),
-}
+FAMILY = {"painter": Family("painter", Painter), "glance": Family("glance", Glance)}
 SUITE = f"""\
 schema: 1
 suite: jobs
@@ -313,7 +293,7 @@ def test_a_reader_that_reads_two_of_its_labels_alike_perceives_nothing(
     assert isinstance(probe, GenerationProbe)
     assert probe.reader is not None
     with pytest.raises(ModelError, match="as the same text"):  # as `fairgate suite reader` opens it
-        probe.reader.over_pictures(open_scorer, open_dataset("jobs", jobs / "datasets"))
+        probe.reader.over(open_scorer, open_dataset("jobs", jobs / "datasets"))
 
 
 LABELLED = """\
@@ -718,49 +698,14 @@ def test_prompts_that_a_generator_reads_as_one_are_named(jobs: Path, monkeypatch
     assert "reads the prompts 'a photo of a doctor' and 'a photo of a nurse' as the same text" in found["shown"].reason
 
 
-NAMED = (
-    SUITE.replace("glance:well", "namer:sure")
-    .replace(digest("glance:well"), digest("namer:sure"))
-    .replace("{man: a man, woman: a woman}", "{man: male, woman: Female}")
-    .replace("      nobody: [nobody]\n", "      least: 0.6\n")
-    .replace('    shows: "a {subject}"\n', "")
-    .replace("  - {id: shown, probe: painted, metric: subject_shown, at_least: 0.9}\n", "")
-)
-
-
-def test_a_reader_with_labels_of_its_own_perceives_what_one_of_prompts_does(jobs: Path) -> None:
-    by_labels, by_prompts = run(jobs, NAMED, model="painter:biased"), run(jobs, model="painter:biased")
-    assert by_labels["women[doctor]"].verdict == "fail"
-    for item, check in by_labels.items():
-        assert (check.verdict, check.value) == (by_prompts[item].verdict, by_prompts[item].value), item
-    assert run(jobs, NAMED, model="painter:noise", baseline="none")["readable"].value == 0, "nothing it is sure of"
-
-
 def test_pictures_that_several_probes_and_checks_need_are_painted_once(
     jobs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Painter, "cached", True)
     monkeypatch.setattr(Painter, "painted", 0)
-    other = NAMED.split("probes:\n")[1].split("decision:")[0].replace("painted:", "named:")
+    other = SUITE.split("probes:\n")[1].split("decision:", maxsplit=1)[0].replace("painted:", "again:")
     both = SUITE.replace("decision:", f"{other}decision:")
-    both += "  - {id: sure, probe: named, metric: readable, at_least: 0.9}\n"
+    both += "  - {id: sure, probe: again, metric: readable, at_least: 0.9}\n"
     found = run(jobs, both, baseline="none", cache=str(tmp_path_factory.mktemp("cache")))
     assert found["sure"].verdict == found["readable"].verdict == "pass"
     assert Painter.painted == len(WORDS) * SEEDS
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("woman: Female}", "woman: Lady}", "labels of 'gender' that are no groups of the suite: Female"),
-        (
-            "      least: 0.6\n",
-            "      least: 0.6\n    shows: a {subject}\n",
-            "lacks the capability 'log_probabilities'",
-        ),
-        ("namer:sure", "namer:unsure", "does not say how sure it is"),
-    ],
-)
-def test_what_a_reader_with_labels_cannot_do_is_an_error(jobs: Path, old: str, new: str, says: str) -> None:
-    text = NAMED.replace(old, new).replace(digest("namer:sure"), digest(new if "namer" in new else "namer:sure"))
-    assert says in run(jobs, text, baseline="none")["readable"].reason

@@ -130,7 +130,7 @@ def reader(
         typer.echo(f"fingerprint: {open_reader(chosen.model, release).fingerprint}")
         return
     probes.dataset_has(chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, place)
-    opened, truth = chosen.over_pictures(open_reader, release), release.index.attributes[chosen.attribute][:]
+    opened, truth = chosen.over(open_reader, release), release.index.attributes[chosen.attribute][:]
     shown = {"": truth}
     if over is not None:
         probes.dataset_has(over, f"'{key}' is measured over", release.manifest, place)
