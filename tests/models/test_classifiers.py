@@ -149,6 +149,7 @@ CONFIGS = {
         {"architectures": ["ViTModel"]},
         r"'vit' \(ViTModel\), which the classifier: adapter does not score",
     ),
+    "no type": ({"model_type": None, "architectures": None}, r"config.json names no type of the model, and the"),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
     "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "name it timm:FOLDER"),
     "built by a name": ({"architecture": "hf-hub:evil/net"}, "could be read from outside"),

@@ -179,13 +179,16 @@ def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "scor
     """The error for a model of a type that is none of the `kinds` that an adapter knows, or saved by a class of another
     family."""
     config = read_small_config(folder / "config.json") or {}
-    kind = f"'{str(config.get('model_type'))[:80]}'"
-    kind += f" ({str(config['architectures'][0])[:80]})" if _by_class(config) else ""
+    named = config.get("model_type")
+    of_class = f" ({str(config['architectures'][0])[:80]})" if _by_class(config) else ""
+    problem = f"the model is of type '{str(named)[:80]}'{of_class}, which the {scheme}: adapter does not {use}."
+    if named is None:
+        problem = f"config.json names no type of the model{of_class}, and the {scheme}: adapter needs one."
     listed = f"types it knows: {', '.join(kinds)}"
     if use in JUDGING:
         listed += f"; of others, config.json has to name a class for this task (`architectures`){table_instead(scheme)}"
     return ModelError(
-        f"the model is of type {kind}, which the {scheme}: adapter does not {use}.",
+        problem,
         where=str(folder / "config.json"),
         remedy=(right_uri(folder, scheme) if use in JUDGING else None) or listed,
     )
