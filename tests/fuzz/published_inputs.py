@@ -103,8 +103,6 @@ def read(dataset: str, name: str, pictures: Sequence[str] = (), others: Sequence
         published = find_published(dataset)
         (part, *_) = published.parts
         files = SourceFiles(home, home / "scratch")
-        if published.images_by_url is not None:
-            published.images_by_url(files, part)
         for _, row in zip(range(3), published.read(files, part).rows, strict=False):
             if isinstance(row.image, Path):
                 read_image(row.image)

@@ -94,8 +94,7 @@ class Published:
     """A dataset that somebody published. The first of its parts is the default one.
 
     `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `layout` tells somebody in
-    whose folder nothing is found what has to be in it. `images_by_url` gives name and address of each image of a list,
-    of which none is fetched unless somebody asks for it.
+    whose folder nothing is found what has to be in it.
 
     A package registers one with the entry point group `fairgate.datasets`, under its name.
     """
@@ -110,7 +109,6 @@ class Published:
     layout: str = "give the folder that the download is in"
     notes: tuple[str, ...] = ()
     terms: str | None = None
-    images_by_url: Callable[[SourceFiles, str], Sequence[tuple[str, str]]] | None = None
 
     def part(self, name: str | None) -> tuple[str, PublishedPart]:
         """A part by name, the default one for None. Raises DatasetError for one that there is not."""

@@ -23,7 +23,7 @@ from fairgate.data.published.contract import (
     Source,
     WebFiles,
 )
-from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, fetch_pictures, newest_commit
+from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
 from fairgate.data.published.source_files import SourceFiles, read_image
 from fairgate.ground.errors import DatasetError, suggestion
 from fairgate.ground.hashing import digest, sha256_file
@@ -87,7 +87,6 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     release: str | None = None,
     version: str = "v1",
     commit: str | None = None,
-    fetch_images: bool = False,
     fewest_sets: int = 1,
     merge: Mapping[str, Mapping[str, str]] | None = None,
     root: Path = ROOT,
@@ -95,7 +94,6 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
 ) -> Obtained:
     """Make a release of a published dataset, from `folder` or from what is fetched into `downloads/NAME`.
 
-    Of a list of addresses, `fetch_images` fetches the images of strangers' servers; else those that are there count.
     Subjects of fewer than `fewest_sets` sets are left out and counted. `merge` puts groups of an attribute under a new
     name, `{"race": {"Latino_Hispanic": "other"}}`.
 
@@ -115,7 +113,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     if earlier is None or earlier.version != version:
         refuse_existing(target)
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
-    files, fetched = _files(published, part, given, downloads / name, fetch_images, progress)
+    files = SourceFiles(given, downloads / name / "unpacked", ARCHIVES, published.name)
     with DATASETS.blaming(name):
         reading = published.read(files, part)
     if not reading.rows:
@@ -132,7 +130,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         name=release,
         version=version,
         attributes=attributes,
-        recipe={**asked, **_contents(name, reading, fetched)},
+        recipe={**asked, **_contents(name, reading)},
         licence=published.licence,
         counterfactual=published.counterfactual,
         notice=published.terms,
@@ -142,30 +140,10 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
     return Obtained(manifest, reading.left_out, made=True)
 
 
-def _contents(name: str, reading: Reading, fetched: Mapping[str, int]) -> dict[str, object]:
-    """What the recipe records of the files: facts and rows left out, addresses fetched now, packages that took part."""
-    parts = {"addresses": fetched, "packages": DATASETS.packages_of([name])}
-    return {"left_out": dict(reading.left_out), **reading.facts, **{key: part for key, part in parts.items() if part}}
-
-
-def _files(
-    published: Published, part: str, given: Path, downloads: Path, fetch_images: bool, progress: Progress | None
-) -> tuple[SourceFiles, dict[str, int]]:
-    """The files of a part, with the pictures of its addresses, and what came of fetching these now."""
-    scratch, pictures = downloads / "unpacked", downloads / "pictures"
-    files = SourceFiles(given, scratch, ARCHIVES, name=published.name)
-    if not fetch_images:
-        return files, {}
-    if published.images_by_url is None:
-        raise DatasetError(
-            f"'{published.name}' is no list of addresses.",
-            where="--fetch-images",
-            remedy="leave the option out: its images come with it",
-        )
-    with DATASETS.blaming(published.name):
-        addresses = published.images_by_url(files, part)
-    came = dict(fetch_pictures(addresses, pictures, progress))
-    return SourceFiles(given, scratch, ARCHIVES, (pictures,), published.name), came
+def _contents(name: str, reading: Reading) -> dict[str, object]:
+    """What the recipe records of the files: facts and rows left out, and packages that took part."""
+    packages = DATASETS.packages_of([name])
+    return {"left_out": dict(reading.left_out), **reading.facts, **({"packages": packages} if packages else {})}
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:

@@ -43,14 +43,6 @@ def _lines(files: SourceFiles) -> Iterator[tuple[str, str, dict[str, str], str]]
         yield f"pata_{number:05d}", scene.replace("_", " "), named, html.unescape(url.strip())
 
 
-def addresses(files: SourceFiles, part: str) -> list[tuple[str, str]]:  # noqa: ARG001 -- one list, whatever the part
-    """Name and address of every picture, each address once."""
-    first: dict[str, str] = {}
-    for name, _, _, url in _lines(files):
-        first.setdefault(url, name)
-    return [(name, url) for url, name in first.items()]
-
-
 def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- one list, whatever the part
     """Rows whose pictures are there; the others are counted, and in no denominator."""
     pictures = files.pictures_by_name()
@@ -78,18 +70,17 @@ DATASET = Published(
     parts={
         "all": PublishedPart(
             "4,934 addresses of pictures of 24 scenes.",
-            "a list of 0.7 MB; pictures by --fetch-images",
+            "a list of 0.7 MB, and your pictures",
             WebFiles(_ADDRESS, {_LIST: _URL}, _MOST),
             _GROUPS,
         )
     },
-    layout="the list has addresses only: fetch the pictures with --fetch-images, or put them next to it",
+    layout="the list has addresses only: put the pictures next to it, as pata_00001.jpg, and name the folder (--from)",
     notes=(
-        "The list has addresses, which break: pictures are fetched by --fetch-images alone, and those that do not come "
-        "are counted and in no denominator. Repeated addresses count once.",
+        "The list has addresses, which break. No picture is fetched: put those that you have next to the list as "
+        "pata_00001.jpg, by their line, and name the folder (--from). The others are counted and in no denominator. "
+        "Repeated addresses count once.",
         "Some addresses are of pornographic sites, and many of stock agencies: look at the list before you fetch it.",
-        "Of pictures that you have: put them next to the list as pata_00001.jpg, by their line, and name the folder.",
     ),
-    images_by_url=addresses,
 )
 register(DATASET)

@@ -35,18 +35,11 @@ class SourceFiles:
     """Regular files below a folder, and those in its archives, which are unpacked into `scratch` once.
 
     Archives (.zip, .tar, .tar.gz, .tgz) are those that `archives` names as patterns. They may hold plain files only: no
-    link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. Files of
-    `further` folders count, too. `name` is the dataset's, for messages.
+    link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. `name`
+    is the dataset's, for messages.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        scratch: Path,
-        archives: tuple[str, ...] = (),
-        further: tuple[Path, ...] = (),
-        name: str = "NAME",
-    ) -> None:
+    def __init__(self, folder: Path, scratch: Path, archives: tuple[str, ...] = (), name: str = "NAME") -> None:
         if not folder.is_dir():
             raise DatasetError(
                 "the folder does not exist.", where=str(folder), remedy="give the folder that holds the download"
@@ -54,7 +47,6 @@ class SourceFiles:
         self.folder = folder
         self.archives = sorted({path for pattern in archives for path in folder.glob(pattern) if path.is_file()})
         self._scratch = scratch
-        self._further = further
         self._name = name
 
     @cached_property
@@ -62,7 +54,7 @@ class SourceFiles:
         """Every file by its path below the folder, or in its archive, with `/`. Raises DatasetError for an archive
         that holds something else than plain files, and for a path that two of them have."""
         by_path: dict[str, Path] = {}
-        for root in (self.folder, *self._further, *(_unpacked(each, self._scratch) for each in self.archives)):
+        for root in (self.folder, *(_unpacked(each, self._scratch) for each in self.archives)):
             for path in _walk(root):
                 name = path.relative_to(root).as_posix()
                 put_once(by_path, name, path, f"'{name}' is there twice.")
@@ -111,8 +103,7 @@ class SourceFiles:
 
 
 ABSENT: Final = "image is not there"
-ENDINGS: Final = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp", "TIFF": ".tif"}
-_PICTURES: Final = {*ENDINGS.values(), ".jpeg"}
+_PICTURES: Final = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif"})
 
 
 def put_once(paths: dict[Key, Path], key: Key, path: Path, problem: str) -> None:

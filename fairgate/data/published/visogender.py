@@ -52,11 +52,6 @@ def _lines(files: SourceFiles, part: str) -> Iterator[tuple[dict[str, str], str]
         yield fields, place
 
 
-def addresses(files: SourceFiles, part: str) -> list[tuple[str, str]]:
-    """Name and address of every picture that has one."""
-    return [(fields["IDX"], url) for fields, _ in _lines(files, part) if (url := fields[_URL].strip()) not in _NONE]
-
-
 def read(files: SourceFiles, part: str) -> Reading:
     """Rows whose pictures are there; the others are counted, and in no denominator."""
     pictures = files.pictures_by_name()
@@ -116,17 +111,16 @@ DATASET = Published(
     counterfactual=False,
     read=read,
     parts={
-        "oo": _part("230 addresses: one person and an object.", "a list of 40 kB; pictures by --fetch-images", "oo"),
-        "op": _part("460 addresses: two people.", "a list of 84 kB; pictures by --fetch-images", "op"),
+        "oo": _part("230 addresses: one person and an object.", "a list of 40 kB, and your pictures", "oo"),
+        "op": _part("460 addresses: two people.", "a list of 84 kB, and your pictures", "op"),
     },
-    layout="the list has addresses only: fetch the pictures with --fetch-images, or put them next to it",
+    layout="the list has addresses only: put the pictures next to it, as OO_1.jpg, and name the folder (--from)",
     notes=(
-        "The list has addresses, which break: pictures are fetched by --fetch-images alone, and those that do not come "
-        "are counted and in no denominator. Some addresses are thumbnails of a search engine.",
-        "Of pictures that you have: put them next to the table as OO_1.jpg, OO_2.png, ..., and name the folder.",
+        "The list has addresses, which break, and some are thumbnails of a search engine. No picture is fetched: put "
+        "those that you have next to the table as OO_1.jpg, OO_2.png, ..., and name the folder (--from). The others "
+        "are counted and in no denominator.",
         "Captions are each picture's own question (his, her or their), which the probe `question` asks by "
         "`items: captions`.",
     ),
-    images_by_url=addresses,
 )
 register(DATASET)

@@ -198,9 +198,6 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
     ] = False,
     out: Annotated[str | None, typer.Option(help="Name of the release; the dataset's when left out.")] = None,
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
-    fetch_images: Annotated[
-        bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch images from strangers' servers.")
-    ] = False,
     fewest_sets: Annotated[
         int, typer.Option(min=1, help="Leave out subjects of fewer sets: a check needs 30 of each that it is about.")
     ] = 1,
@@ -236,7 +233,6 @@ def get(  # noqa: PLR0913, PLR0917 -- one parameter per option
             release=out,
             version=version,
             commit=commit,
-            fetch_images=fetch_images,
             fewest_sets=fewest_sets,
             merge=data.ColumnGrouping.parse((), merge or ()).merge,
             root=root,

@@ -1,8 +1,7 @@
-"""VisoGender and PATA are lists of addresses: pictures come by request only, and those that do not are counted."""
+"""VisoGender and PATA are lists of addresses: pictures are found next to them, and others are counted."""
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from small_originals import drawn
 
 from fairgate.data.published import find_published
-from fairgate.data.published.fetching import fetch_pictures
 from fairgate.data.published.pata import REPEATED
 from fairgate.data.published.source_files import ABSENT
 from fairgate.data.published.visogender import NO_ADDRESS
@@ -21,12 +19,6 @@ URL = "URL type (Type NA if can't find)"
 OO = ["IDX", "Sector", "Specialisation", "Occupation", "Object", URL, "LICENSE OK?", "Occupation_perceived_gender"]
 OP = [*OO[:4], "Participant", URL, "Licence", "Occupation_perceived_gender", "Participant_perceived_gender"]
 REST = ["Error codes", "Annotator"]
-
-
-@pytest.fixture(autouse=True)
-def anybody(monkeypatch):
-    """Servers on this machine may be asked here."""
-    monkeypatch.setattr("fairgate.data.published.fetching.is_public", lambda _: True)
 
 
 def table(folder: Path, part: str, columns: list[str], rows: list[list[str]]) -> Path:
@@ -57,40 +49,6 @@ def visogender(folder: Path, address: str) -> Path:
     )
 
 
-@pytest.fixture
-def pictures(server):
-    server.files |= {"/1.png": drawn(1), "/2.jpg": drawn(2, "JPEG"), "/page.jpg": b"<html>not any more</html>"}
-    return server
-
-
-def test_pictures_are_fetched_only_where_somebody_asks_and_absent_ones_are_counted(take, opened, pictures, tmp_path):
-    folder = visogender(tmp_path / "given", pictures.address)
-    with pytest.raises(DatasetError, match="nothing of 'visogender' is in the folder") as caught:
-        take("visogender", folder)
-    assert "--fetch-images" in str(caught.value.remedy)
-    assert pictures.asked == []
-    made = take("visogender", folder, fetch_images=True)
-    assert made.left_out == {ABSENT: 3, NO_ADDRESS: 1}
-    came = {"fetched": 2, "HTTP 404": 1, "not a picture": 1, "not an http(s) address": 1}
-    assert made.manifest.recipe["addresses"] == came
-    assert opened("visogender").index.path.tolist() == ["OO_1.png", "OO_2.jpg"]
-    assert opened("visogender").index.attributes["gender"].tolist() == ["masculine", "feminine"]
-    assert set(opened("visogender").index.subject) == {"doctor"}
-    asked = len(pictures.asked)
-    take("visogender", folder, fetch_images=True)
-    assert len(pictures.asked) == asked + 2, "what is there is not fetched again"
-    with (tmp_path / "cache/visogender/pictures/fetched.csv").open(newline="") as handle:
-        assert [row["outcome"] for row in csv.DictReader(handle)].count("fetched") == 2
-
-
-def test_a_strangers_address_is_no_formula_in_the_report(tmp_path):
-    addresses = ['=HYPERLINK("http://x.org")', "+1", "-1", "@SUM(A1)", "\t=1", "ftp://x.org"]
-    fetch_pictures([(f"{number}", address) for number, address in enumerate(addresses)], tmp_path)
-    with (tmp_path / "fetched.csv").open(newline="") as handle:
-        found = [row["address"] for row in csv.DictReader(handle)]
-    assert found == [*(f"'{address}" for address in addresses[:-1]), "ftp://x.org"]
-
-
 def test_pictures_of_ones_own_are_found_by_their_number(take, opened, tmp_path):
     folder = visogender(tmp_path / "given", "http://example.org")
     (folder / "OO_5.png").write_bytes(drawn(5))
@@ -103,8 +61,17 @@ def test_pictures_of_ones_own_are_found_by_their_number(take, opened, tmp_path):
         take("visogender", folder)
 
 
-def test_captions_are_each_pictures_question_and_the_pronoun_is_right(take, opened, pictures, tmp_path):
-    take("visogender", visogender(tmp_path / "given", pictures.address), fetch_images=True)
+def test_a_list_without_pictures_says_where_they_are_looked_for(take, tmp_path):
+    with pytest.raises(DatasetError, match="nothing of 'visogender' is in the folder") as caught:
+        take("visogender", visogender(tmp_path / "given", "http://example.org"))
+    assert "put the pictures next to it" in str(caught.value.remedy)
+
+
+def test_captions_are_each_pictures_question_and_the_pronoun_is_right(take, opened, tmp_path):
+    folder = visogender(tmp_path / "given", "http://example.org")
+    for number in (1, 2):
+        (folder / f"OO_{number}.png").write_bytes(drawn(number))
+    assert take("visogender", folder).left_out == {ABSENT: 3, NO_ADDRESS: 1}
     index = opened("visogender").index
     assert [item.right for item in items_of(index, (), letters=True)] == ["his", "her"]
     assert '"The doctor and ___ clipboard."' in json.loads(index.caption[0])["question"]
@@ -145,19 +112,17 @@ forest_hispanic_female_young|{address}/2.jpg
 """
 
 
-def test_scenes_of_several_words_and_escaped_addresses_are_read_and_repeated_ones_count_once(
-    take, opened, pictures, tmp_path
-):
+def test_scenes_of_several_words_are_read_and_repeated_addresses_count_once(take, opened, tmp_path):
     (tmp_path / "given").mkdir()
-    (tmp_path / "given" / "pata_fairness.files.lst").write_text(LIST.format(address=pictures.address))
-    made = take("pata", tmp_path / "given", fetch_images=True)
+    (tmp_path / "given" / "pata_fairness.files.lst").write_text(LIST.format(address="http://example.org"))
+    for number in (1, 2):
+        (tmp_path / "given" / f"pata_{number:05d}.png").write_bytes(drawn(number))
+    made = take("pata", tmp_path / "given")
     assert made.left_out == {ABSENT: 1, REPEATED: 1}
     index = opened("pata").index
     assert index.subject.tolist() == ["fashion show", "yatch"]
     groups = zip(*(index.attributes[name].tolist() for name in ("race", "gender", "age")), strict=True)
     assert list(groups) == [("indian", "male", "young"), ("eastasian", "female", "old")]
-    with (tmp_path / "cache/pata/pictures/fetched.csv").open(newline="") as handle:
-        assert next(csv.DictReader(handle))["address"].endswith("1.png?a=1&b=2")
 
 
 @pytest.mark.parametrize(
@@ -169,20 +134,6 @@ def test_a_line_that_is_no_scene_with_its_groups_is_refused_with_its_number(take
     with pytest.raises(DatasetError, match="is not scene_race_gender_age") as caught:
         take("pata", tmp_path / "given")
     assert str(caught.value.where).endswith(".lst:2")
-
-
-def test_the_option_is_for_lists_alone(take, tmp_path):
-    (tmp_path / "given").mkdir()
-    with pytest.raises(DatasetError, match="is no list of addresses"):
-        take("pairs", tmp_path / "given", fetch_images=True)
-
-
-def test_addresses_of_this_machine_are_not_asked_by_default(server, tmp_path, monkeypatch):
-    monkeypatch.undo()
-    server.files["/1.png"] = drawn(1)
-    came = fetch_pictures([("a", f"{server.address}/1.png")], tmp_path / "pictures")
-    assert came == {"the host is not on the public internet": 1}
-    assert server.asked == []
 
 
 def test_lists_are_fetched_at_the_commit_that_brought_them():
