@@ -101,7 +101,7 @@ class Comparison:
     record: AuditRecord
 
     def to_frame(self) -> pd.DataFrame:
-        """Every number of the tables, one a row, as `fairgate audit --csv` writes them."""
+        """Every number of the tables, one a row, as in audit.csv."""
         import io
 
         import pandas as pd

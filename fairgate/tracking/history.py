@@ -17,7 +17,6 @@ def suite_history(
     runs: Sequence[PastRun],
     *,
     check: str | None = None,
-    metric: str | None = None,
     subject: str | None = None,
 ) -> History:
     """Series of all items, or of a selection: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
@@ -34,7 +33,7 @@ def suite_history(
             remedy="gate a checkpoint: `fairgate check SUITE`; runs of pull requests need --pull-requests",
         )
     every, runs = runs, _of_one_architecture(runs)
-    wanted = _wanted(runs, check, metric, subject)
+    wanted = _wanted(runs, check, subject)
     by_commit = all(run.height is not None for run in runs)
     once = _told_once(wanted) if check is None else wanted
     shared = _shared_commits(runs)
@@ -74,8 +73,8 @@ def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
     return {stem: question for stem, question in wanted.items() if stem in chosen.values()}
 
 
-def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subject: str | None) -> dict[str, Question]:
-    """Stems of the selected metrics, with the newest question of each."""
+def _wanted(runs: Sequence[PastRun], check: str | None, subject: str | None) -> dict[str, Question]:
+    """Stems of the selected items, with the newest question of each."""
     known: dict[str, Question] = {}
     for run in reversed(runs):
         for stem in run.metrics:
@@ -90,17 +89,16 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
     questions = {
         stem: question
         for stem, question in sorted(known.items(), key=lambda entry: _order(entry[0]))
-        if only in (None, _part(stem)) and abouts <= {_about(stem)} and metric in (None, question.metric_with_k)
+        if only in (None, _part(stem)) and abouts <= {_about(stem)}
     }
     if not questions:
-        raise _nothing(known, check=check, metric=metric, subject=subject)
+        raise _nothing(known, check=check, subject=subject)
     return questions
 
 
 def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsError:
     names = {
         "check": sorted({_part(stem) for stem in known} | {_item(stem) for stem in known}),
-        "metric": sorted({question.metric_with_k for question in known.values()}),
         "subject": sorted({_about(stem) for stem in known} - {WHOLE}),
     }
     hints = [did_you_mean(text, names[kind]) for kind, text in selection.items() if text and text not in names[kind]]

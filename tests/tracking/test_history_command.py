@@ -87,7 +87,7 @@ def test_an_item_is_chosen_and_only_so_many_runs_are_read(told: str) -> None:
     chosen = ask(told, "told", "--check", "skew[soup @ chef]", "--limit", "2").output
     assert "told: 2 runs" in chosen
     assert chosen.count("skew") == 1
-    assert ask(told, "told", "--metric", "max_skew_at_k", "--subject", "soup @ chef").exit_code == 0
+    assert ask(told, "told", "--subject", "soup @ chef").exit_code == 0
 
 
 @pytest.mark.parametrize("kind", ["html", "png"])
@@ -142,7 +142,7 @@ def test_a_run_of_an_older_version_has_k_in_the_name_of_the_metric(uri: str) -> 
         client.log_param(run.info.run_id, "asks/skew", text)
         client.log_metric(run.info.run_id, "skew/all", 0.3)
         client.set_terminated(run.info.run_id)
-    assert "MaxSkew@100" in ask(uri, "older", "--metric", "max_skew_at_100").output
+    assert "MaxSkew@100" in ask(uri, "older").output
 
 
 def test_a_param_that_somebody_else_wrote_is_passed_over(uri: str) -> None:

@@ -26,15 +26,13 @@ class SelfTestOptions:
     """Options of `fairgate doctor`; None takes a gate run's default.
 
     `program` are the words that start `fairgate`, `suites` those to examine (default: all), `inject` the strength of
-    bias to plant and `keep` a folder for its tables and reports, `full` whether every row and image of the datasets is
-    read.
+    bias to plant and `keep` a folder for its tables and reports.
     """
 
     program: Sequence[str]
     suites: Sequence[str] = ()
     inject: float | None = None
     keep: Path | None = None
-    full: bool = False
     mlflow: str | None = None
     device: str | None = None
     cache: str | None = None
@@ -85,7 +83,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         definition.dataset.manifest.ref: definition.dataset for definition, _ in planned.values()
     }.items():
         progress(f"dataset {ref}")
-        findings += machine.look_at_dataset(dataset, options.full)
+        findings += machine.look_at_dataset(dataset)
     progress("pytest, environment")
     findings += look_at_pytest(root, {name: len(definition.planned) for name, (definition, _) in planned.items()}, ini)
     findings += look_at_workflows(root)

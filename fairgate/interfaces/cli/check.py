@@ -210,7 +210,6 @@ def approve(
     report: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="The report folder of the run that asks for it.")
     ] = None,
-    kind: Annotated[list[str] | None, typer.Option(help="Approve changes of this kind alone. Repeatable.")] = None,
     until: Annotated[
         datetime | None,
         typer.Option(metavar="DATE", formats=["%Y-%m-%d"], help=f"Last day, YYYY-MM-DD; left out, in {_DAYS} days."),
@@ -228,15 +227,12 @@ def approve(
     if record.suite != suite:
         problem = f"the report is of suite '{record.suite}', not of '{suite}'."
         raise SettingsError(problem, where=str(folder), remedy="name its folder with --from DIR")
-    wanted = [approval for approval in record.needs_approval if not kind or approval.kind in kind]
-    if not wanted:
-        kinds = ", ".join(dict.fromkeys(approval.kind for approval in record.needs_approval))
-        problem = f"that run needs no approval{' of this kind' if kinds else ''}."
-        raise SettingsError(problem, where=str(folder), remedy=f"kinds there: {kinds}" if kinds else "nothing to do")
+    if not record.needs_approval:
+        raise SettingsError("that run needs no approval.", where=str(folder), remedy="nothing to do")
     today = datetime.now(UTC).date()
     day = today + timedelta(days=_DAYS) if until is None else until.date()
     if day < today:
         raise SettingsError(f"{day} is over.", where="--until", remedy="name a day to come")
-    for line in suites.add_approvals(path, wanted, reason=reason.strip(), until=day):
+    for line in suites.add_approvals(path, record.needs_approval, reason=reason.strip(), until=day):
         typer.echo(f"approved: {line}")
     typer.echo(f"wrote {path.relative_to(root)}: merge it into the default branch by itself, then run the gate again")

@@ -27,7 +27,6 @@ def doctor(
         float | None, typer.Option(metavar="STRENGTH", help="Plant this much bias (0.1) and see the gate fail.")
     ] = None,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the planted tables and reports here.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Read every row and picture of the datasets.")] = False,
     mlflow: options.Mlflow = None,
     device: options.Device = None,
     cache: options.Cache = None,
@@ -37,7 +36,7 @@ def doctor(
     from rich.console import Console
 
     program = (sys.executable, "-P", "-m", __package__)
-    chosen = selftest.SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache)
+    chosen = selftest.SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, mlflow, device, cache)
     aside, console = Console(stderr=True), wide_console(120)
     with aside.status("fairgate doctor") as status:
 

@@ -28,7 +28,6 @@ def check(
         list[int] | None,
         typer.Option(min=1, help="The pull request that it must have been of; repeatable, any of them."),
     ] = None,
-    verdict: Annotated[bool, typer.Option("--verdict", help="Print the verdict, and nothing else.")] = False,
 ) -> None:
     """Read a record strictly: its schema, its numbers, and whether they agree. Exit code 0: it is whole, whatever its
     verdict; 4: it is damaged, forged, or of another run."""
@@ -44,10 +43,6 @@ def check(
         of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
         wanted = " or ".join(map(str, pull_request))
         raise FairgateError(f"the record is of {of}, not of {wanted}.", where=str(folder), remedy=remedy)
-    if verdict:
-        typer.echo(record.verdict)
-        return
-
     decided = f"{reports.verdict_words(record)} ({reports.totals(record)})"
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {decided}; the record is whole")
 

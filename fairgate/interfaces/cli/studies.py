@@ -155,8 +155,6 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         Path | None,
         typer.Option(help="Write audit.json, .html, .csv and .tex here; of several suites, a folder each and audits.*"),
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write every number, one a row, to this file.")] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write the tables for a paper to this file.")] = None,
     reference: Annotated[
         list[str] | None, typer.Option(help="Group that others are measured against (default: the first declared).")
     ] = None,
@@ -191,22 +189,19 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         console.print()
     for name, reason in audits.left_out.items():
         typer.echo(f"{name}: no model could be measured: {reason}")
-    write_report(_files(audits, report, csv, latex, several=len(suite) > 1))
+    if report is not None:
+        write_report(_files(audits, report, several=len(suite) > 1))
 
 
-def _files(
-    audits: records.AuditCollection, report: Path | None, csv: Path | None, latex: Path | None, *, several: bool
-) -> dict[Path, str]:
+def _files(audits: records.AuditCollection, report: Path, *, several: bool) -> dict[Path, str]:
     """What is written, by its place."""
     texts: dict[Path, str] = {}
-    if report is not None:
-        for record in audits.audits:
-            place = report / record.suite / "audit" if several else report / "audit"
-            texts |= _written(place, record, reports.comparison_html(record), record)
-        if several:
-            texts |= _written(report / "audits", audits, reports.collection_html(audits), *audits.audits)
-    texts |= {} if csv is None else {csv: reports.render_csv(*audits.audits)}
-    return texts | ({} if latex is None else {latex: reports.render_latex(*audits.audits)})
+    for record in audits.audits:
+        place = report / record.suite / "audit" if several else report / "audit"
+        texts |= _written(place, record, reports.comparison_html(record), record)
+    if several:
+        texts |= _written(report / "audits", audits, reports.collection_html(audits), *audits.audits)
+    return texts
 
 
 def _written(place: Path, record: records.RecordPart, page: str, *audits: records.AuditRecord) -> dict[Path, str]:

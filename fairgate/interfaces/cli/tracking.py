@@ -146,7 +146,6 @@ def history(
     check: Annotated[
         str | None, typer.Option(metavar="ITEM", help="Only this check, or this item: skew, skew[doctor].")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Only checks of this metric, as the suite names it.")] = None,
     subject: Annotated[str | None, typer.Option(help="Only items about this subject.")] = None,
     branch: Annotated[str | None, typer.Option(help="Only runs of this branch.")] = None,
     pull_requests: Annotated[bool, typer.Option("--pull-requests", help="Runs of pull requests too.")] = False,
@@ -164,7 +163,7 @@ def history(
     if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
     runs = tracking.past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
-    past = tracking.suite_history(suite, runs, check=check, metric=metric, subject=subject)
+    past = tracking.suite_history(suite, runs, check=check, subject=subject)
     console = wide_console(140)
     typer.echo(f"{past.suite}: {reports.span_words(past)}")
     console.print(reports.history_table(past, console.width))

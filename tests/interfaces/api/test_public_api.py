@@ -102,9 +102,9 @@ def test_what_is_wrong_with_a_question_is_raised(toy: Toy) -> None:
 
 def test_a_comparison_is_the_audits(toy: Toy) -> None:
     found = fairgate.compare("jobs", [BASE, BIASED], root=toy.root, cache="off")
-    table = toy.root / "audit.csv"
-    words = ["audit", "jobs", "--model", BASE, "--model", BIASED, "--root", str(toy.root), "--csv", str(table)]
-    assert CliRunner().invoke(app, [*words, "--cache", "off"]).exit_code == 0
+    table = toy.root / "out" / "audit.csv"
+    words = ["audit", "jobs", "--model", BASE, "--model", BIASED, "--root", str(toy.root), "--cache", "off"]
+    assert CliRunner().invoke(app, [*words, "--report", str(table.parent)]).exit_code == 0
     assert len(found.to_frame()) == len(table.read_text(encoding="utf-8").splitlines()) - 1
     assert set(found.to_frame().model.dropna()) >= {"base", "biased"}
     assert found._repr_html_().startswith("<iframe")

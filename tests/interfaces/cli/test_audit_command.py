@@ -46,9 +46,9 @@ def test_an_audit_prints_its_tables_and_writes_its_files(toy: Toy) -> None:
     assert record.command.startswith("fairgate audit jobs --model 'scores:base.csv?values=logit'")
 
 
-def test_csv_and_latex_go_where_they_are_asked(toy: Toy) -> None:
-    table, paper = toy.root / "out" / "a.csv", toy.root / "out" / "a.tex"
-    words = ["--csv", str(table), "--latex", str(paper), "--reference", "dark", "--margin", "0.2", "--k", "10"]
+def test_csv_and_latex_have_what_was_asked_for(toy: Toy) -> None:
+    table, paper = toy.root / "out" / "audit.csv", toy.root / "out" / "audit.tex"
+    words = ["--report", str(toy.root / "out"), "--reference", "dark", "--margin", "0.2", "--k", "10"]
     code, output = run("audit", "jobs", "--root", str(toy.root), "--cache", "off", *models("base", "biased"), *words)
     assert code == 0
     assert "--reference dark --margin 0.2 --k 10" in output
@@ -285,7 +285,7 @@ def test_the_workers_of_ray_measure_what_this_process_measures(two_suites: Toy) 
     words = ["audit", "jobs", "searches", "--root", str(root), "--cache", "off", *models("base", "biased")]
     csvs = []
     for engine in ([], ["--engine", "ray", "--workers", "2"]):
-        code, output = run(*words, *engine, "--csv", str(root / "found.csv"))
+        code, output = run(*words, *engine, "--report", str(root / "found"))
         assert code == 0, output
-        csvs.append((root / "found.csv").read_text(encoding="utf-8"))
+        csvs.append((root / "found" / "audits.csv").read_text(encoding="utf-8"))
     assert csvs[0] == csvs[1]

@@ -228,7 +228,7 @@ def test_an_approval_keeps_every_other_line_of_the_suite(toy_repo: ToyRepository
     text = f"# read me\n{toy_repo.suite.read_text(encoding='utf-8')}"
     toy_repo.suite.write_text(text, encoding="utf-8")
     toy_repo.push("a comment")
-    approve(toy_repo, asked, "--kind", "definition", "--until", "2099-01-01")
+    approve(toy_repo, asked, "--until", "2099-01-01")
     now = toy_repo.suite.read_text(encoding="utf-8")
     assert [line for line in now.splitlines() if line in text.splitlines()] == text.splitlines()
     (approval,) = (each for each in yaml.safe_load(now)["approvals"] if each["kind"] == "definition")
