@@ -8,8 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from fairgate.records.metrics import with_k
-
 RULE: Final = (
     "A number moved if it differs between two consecutive runs, of the same dataset and question, by more than both "
     "intervals allow together: √(a² + b²), where a and b lead from each number to the end of its interval that is "
@@ -41,11 +39,6 @@ class Question:
     against: str | None
     digest: str
     k: int | None = None
-
-    @property
-    def metric_with_k(self) -> str:
-        """The metric's name with its k: `max_skew_at_100`."""
-        return with_k(self.metric, self.k)
 
     @property
     def held(self) -> bool:

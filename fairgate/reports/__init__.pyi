@@ -1,5 +1,7 @@
 from .annex import render_annex as render_annex
 from .artifact import unpack_report as unpack_report
+from .badge import badge_json as badge_json
+from .badge import badge_svg as badge_svg
 from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
@@ -59,8 +61,6 @@ from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
 from .sentences import sentence as sentence
 from .sentences import worst_first as worst_first
-from .short_forms import badge_json as badge_json
-from .short_forms import badge_svg as badge_svg
 from .standalone_page import Page as Page
 from .standalone_page import render_review as render_review
 from .study_page import power_lines as power_lines

@@ -21,10 +21,8 @@ OUTPUTS: Final = REGISTERED.with_modules(
         "page": "fairgate.reports.run_page",  # last: it waits for the history in MLflow
         "card": "fairgate.reports.model_card",
         "annex": "fairgate.reports.annex",
-        "slack": "fairgate.reports.short_forms",
-        "teams": "fairgate.reports.short_forms",
-        "badge": "fairgate.reports.short_forms",
-        "badge_endpoint": "fairgate.reports.short_forms",
+        "badge": "fairgate.reports.badge",
+        "badge_endpoint": "fairgate.reports.badge",
     }
 )
 Warn = Callable[[str], None]

@@ -150,13 +150,13 @@ def writing(what: str, where: str) -> AbstractContextManager[None]:
     return disk_errors(SettingsError, f"{what} cannot be written", where, remedy)
 
 
-def write_report(texts: Mapping[Path, str | bytes], kind: str = "report") -> None:
+def write_report(texts: Mapping[Path, str | bytes]) -> None:
     """Write files, in folders that are made where they are not there, and print their names. Raises SettingsError."""
     for path, text in texts.items():
-        with writing(f"the {kind}", str(path)):
+        with writing("the report", str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode() if isinstance(text, str) else text)
-        typer.echo(f"{kind}: {path}")
+        typer.echo(f"report: {path}")
 
 
 def write_png(out: Path, draw: Callable[[], Image]) -> Image:

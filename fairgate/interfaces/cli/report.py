@@ -74,21 +74,6 @@ def render(
 
 
 @report_app.command()
-def message(
-    folder: Folder,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for slack.json and teams.json.")],
-    report_url: Annotated[str | None, typer.Option(help="Address that the message links to.")] = None,
-) -> None:
-    """Write a run as a message for a webhook of Slack and one of Teams: verdict, findings, and what to do next.
-
-    `curl --json @slack.json WEBHOOK` sends it. Messages hold aggregates only, and mention nobody.
-    """
-    context, warn = reports.OutputContext(report_url=report_url), partial(typer.echo, err=True)
-    files = reports.rendered(_record(folder), context, "message", warn=warn)
-    write_report({out / file: content for file, content in files}, "message")
-
-
-@report_app.command()
 def unpack(
     archive: Annotated[Path, typer.Argument(metavar="ZIP", help="The artifact of a gate's run.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
