@@ -114,11 +114,7 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         refuse_existing(target)
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
     files = SourceFiles(given, downloads / name / "unpacked", ARCHIVES, published.name)
-    with DATASETS.blaming(name):
-        reading = published.read(files, part)
-    if not reading.rows:
-        raise DatasetError(f"nothing of '{name}' is in the folder.", where=str(given), remedy=published.layout)
-    reading = _large_enough(reading, fewest_sets)
+    reading = _large_enough(_read(published, files, part, given), fewest_sets)
     hashes = _hashes(files, reading)
     if earlier is not None:
         _require_same(hashes, earlier, root)
@@ -163,6 +159,17 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
     wanted = commit or (recorded if COMMIT.fullmatch(recorded) else None) or source.commit or newest_commit(source)
     fetch_hub(source, into / wanted, wanted)
     return into / wanted
+
+
+def _read(published: Published, files: SourceFiles, part: str, folder: Path) -> Reading:
+    """What a part's files say. Raises DatasetError where they are not there."""
+    with DATASETS.blaming(published.name):
+        reading = published.read(files, part)
+    if not reading.rows:
+        raise DatasetError(
+            f"nothing of '{published.name}' is in the folder.", where=str(folder), remedy=published.layout
+        )
+    return reading
 
 
 def _large_enough(reading: Reading, fewest: int) -> Reading:

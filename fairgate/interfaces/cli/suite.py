@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -14,6 +14,9 @@ from fairgate import data, models, probes, suites
 from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.interfaces.cli import options
 from fairgate.interfaces.cli.console import echo_prose, progress_line, writing
+
+if TYPE_CHECKING:
+    from fairgate.data import TextRows
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
@@ -104,13 +107,7 @@ def reader(
     root = root.resolve()
     loaded = suites.load_suite(suites.suite_path(name, root), root)
     release = data.open_dataset(dataset or loaded.suite.dataset, data.releases_folder(root))
-    readers = dict[str, tuple[probes.PictureReader, str | None]]()  # with the attribute over which it is measured
-    for key, settings in loaded.suite.probes.items():
-        if isinstance(settings, probes.GenerationProbe) and settings.reader:
-            readers[key] = settings.reader, None
-        elif isinstance(settings, probes.ImageEditingProbe):
-            for attribute, watched in settings.watched.items():
-                readers[f"{key}.{attribute}"] = watched.reader(settings.reader, attribute), watched.over
+    readers = _readers(loaded.suite)
     if not readers:
         raise SuiteError(
             f"no probe of suite '{name}' has a reader whose error can be measured.",
@@ -130,14 +127,10 @@ def reader(
         typer.echo(f"fingerprint: {open_reader(chosen.model, release).fingerprint}")
         return
     probes.dataset_has(chosen.attribute, f"the reader of probe '{key}' perceives", release.manifest, place)
-    opened, truth = chosen.over(open_reader, release), release.index.attributes[chosen.attribute][:]
-    shown = {"": truth}
     if over is not None:
         probes.dataset_has(over, f"'{key}' is measured over", release.manifest, place)
-        shown = {group: truth.copy() for group in release.manifest.attributes[over]}
-        for group, of_group in shown.items():
-            of_group[release.index.attributes[over] != group] = ""
-    counts = {group: chosen.confusion(opened, of_group) for group, of_group in shown.items()}
+    opened = chosen.over(open_reader, release)
+    counts = {group: chosen.confusion(opened, truth) for group, truth in _shown(release, chosen.attribute, over)}
     for group, table in counts.items():
         if empty := [label for label, row in table.items() if not sum(row.values())]:
             recorded = ", ".join(release.manifest.attributes[chosen.attribute])
@@ -149,6 +142,30 @@ def reader(
                 remedy=f"call the groups as the dataset does: {recorded}",
             )
     typer.echo(f"measured: {json.dumps(counts.get('', counts))}")
+
+
+def _readers(suite: suites.Suite) -> dict[str, tuple[probes.PictureReader, str | None]]:
+    """The readers of a suite's probes, each with the attribute over which its error is measured."""
+    readers = dict[str, tuple[probes.PictureReader, str | None]]()
+    for key, settings in suite.probes.items():
+        if isinstance(settings, probes.GenerationProbe) and settings.reader:
+            readers[key] = settings.reader, None
+        elif isinstance(settings, probes.ImageEditingProbe):
+            for attribute, watched in settings.watched.items():
+                readers[f"{key}.{attribute}"] = watched.reader(settings.reader, attribute), watched.over
+    return readers
+
+
+def _shown(release: data.Dataset, attribute: str, over: str | None) -> Iterator[tuple[str, TextRows]]:
+    """What each picture shows: by group of `over`, blank for pictures of other groups; or once for all, as ''."""
+    truth = release.index.attributes[attribute][:]
+    if over is None:
+        yield "", truth
+        return
+    for group in release.manifest.attributes[over]:
+        of_group = truth.copy()
+        of_group[release.index.attributes[over] != group] = ""
+        yield group, of_group
 
 
 T = TypeVar("T")

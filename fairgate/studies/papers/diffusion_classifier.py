@@ -140,19 +140,7 @@ class DiffusionClassifierStudy(contract.Study):
         return contract.StudyContents(
             models=opened,
             datasets=[release],
-            settings={
-                "template": self.template,
-                **({"refined": self.refined} if self.refined is not None else {}),
-                "first": list(self.first),
-                "second": list(self.second),
-                **{f"word for {group}": word for group, word in options.label.items()},
-                **({"over": list(self.over)} if self.over else {}),
-                **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
-                **({"samples": [str(count) for count in self.samples]} if self.samples else {}),
-                "listed above": MOSTLY,
-                "draws": self.draws,
-                "seed": self.seed,
-            },
+            settings=options._settings(),
             tables=[
                 _by_group(groups, {name: answer.right for name, answer in answers.items()}, options, accuracy=True),
                 _by_group(groups, {n: answer.choices.mean(axis=(1, 2)) for n, answer in answers.items()}, options),
@@ -167,6 +155,22 @@ class DiffusionClassifierStudy(contract.Study):
                 "association to show.",
             ],
         )
+
+    def _settings(self) -> dict[str, str | int | float | list[str]]:
+        """Every choice that decides a number."""
+        return {
+            "template": self.template,
+            **({"refined": self.refined} if self.refined is not None else {}),
+            "first": list(self.first),
+            "second": list(self.second),
+            **{f"word for {group}": word for group, word in self.label.items()},
+            **({"over": list(self.over)} if self.over else {}),
+            **{f"only of {attribute}": list(groups) for attribute, groups in self.where.items()},
+            **({"samples": [str(count) for count in self.samples]} if self.samples else {}),
+            "listed above": MOSTLY,
+            "draws": self.draws,
+            "seed": self.seed,
+        }
 
     def _require_lists(self) -> None:
         """Raises SettingsError for one list of words without the other."""
