@@ -1,5 +1,5 @@
-"""How far raters agree: raw, Cohen's kappa (two raters), Krippendorff's alpha (any number, nominal, gaps allowed); and
-how well automatic filters agree with people: precision, recall, F1 and support, as in table 4 of Howard et al."""
+"""How far raters agree: raw, and Krippendorff's alpha (any number, nominal, gaps allowed); and how well automatic
+filters agree with people: precision, recall, F1 and support, as in table 4 of Howard et al."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ Ratings = Sequence[Sequence[Hashable]]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of one question. `units` were answered by two raters or more. A coefficient is None where it has no meaning:
-    kappa of other than two raters, and both where every answer is the same one."""
+    """Of one question. `units` were answered by two raters or more. Alpha is None where every answer is the same."""
 
     units: int
     raw: float | None
-    kappa: float | None
     alpha: float | None
 
 
@@ -34,12 +32,7 @@ def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
         for unit, answer in answered.items():
             units.setdefault(unit, []).append(answer)
     shared = [given for given in units.values() if len(given) > 1]
-    kappa = None
-    raters = [answered for answered in answers.values() if answered]
-    if len(raters) == 2:
-        first, second = raters
-        kappa = cohens_kappa([(first[unit], second[unit]) for unit in first if unit in second])
-    return Agreement(len(shared), raw_agreement(shared), kappa, krippendorffs_alpha(shared))
+    return Agreement(len(shared), raw_agreement(shared), krippendorffs_alpha(shared))
 
 
 def raw_agreement(units: Ratings) -> float | None:
@@ -50,24 +43,6 @@ def raw_agreement(units: Ratings) -> float | None:
         if len(given) > 1
     ]
     return sum(shares) / len(shares) if shares else None
-
-
-def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
-    """(observed - expected) / (1 - expected) agreement of two raters (Cohen 1960), from each rater's own shares.
-
-    1 is perfect, 0 what chance gives. None without pairs, and where chance alone agrees always.
-
-    >>> round(cohens_kappa([("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15), 2)
-    0.4
-    """
-    # Not scikit-learn's: it takes no None for an answer, and divides by zero where chance always agrees.
-    n = len(pairs)
-    first, second = Counter(left for left, _ in pairs), Counter(other for _, other in pairs)
-    chance = sum(first[answer] * second[answer] for answer in first)  # times n², in whole numbers
-    if not n or chance == n * n:
-        return None
-    observed = sum(left == other for left, other in pairs)
-    return (observed * n - chance) / (n * n - chance)
 
 
 def krippendorffs_alpha(units: Ratings) -> float | None:

@@ -109,14 +109,14 @@ def _named(column: str) -> str:
 
 def _agreement(figures: Figures) -> list[str]:
     rows = [
-        [_named(question), f"{result.units:,}", _plain(result.raw), _plain(result.kappa), _plain(result.alpha)]
+        [_named(question), f"{result.units:,}", _plain(result.raw), _plain(result.alpha)]
         for question, result in figures.agreement.items()
     ]
     note = (
-        "Units were answered by two raters or more. Raw agreement is a share; Cohen's kappa (two raters) and "
-        "Krippendorff's alpha are 1 for perfect agreement and 0 for chance. “Cannot tell” is an answer like the others."
+        "Units were answered by two raters or more. Raw agreement is a share; Krippendorff's alpha is 1 for "
+        "perfect agreement and 0 for chance. “Cannot tell” is an answer like the others."
     )
-    return [note, table(["question", "units", "raw", "kappa", "alpha"], rows)]
+    return [note, table(["question", "units", "raw", "alpha"], rows)]
 
 
 def _filters(figures: Figures) -> list[str]:
