@@ -24,7 +24,6 @@ from .formatting import tie_words as tie_words
 from .formatting import totals as totals
 from .formatting import unit_of as unit_of
 from .formatting import verdict_words as verdict_words
-from .history_page import draw as draw
 from .history_page import history_html as history_html
 from .history_text import history_table as history_table
 from .history_text import span_words as span_words

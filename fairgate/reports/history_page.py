@@ -1,21 +1,15 @@
-"""A figure per item over the runs, and where it moved: history.html, one file that loads nothing, and a picture."""
+"""A figure per item over the runs, and where it moved: history.html, one file that loads nothing."""
 
 from __future__ import annotations
 
-import textwrap
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from fairgate.ground.errors import clean
-from fairgate.ground.number_format import number, share_words
+from fairgate.ground.number_format import number
 from fairgate.records import History, Move, Point, Series
 from fairgate.reports import history_text as words
 from fairgate.reports.charts import Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_FIGURES: Final = 60
 _TICKS: Final = 5
@@ -69,7 +63,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
             "ring": None if move is None else words.side(series, move) or "moved",
             "fell": move is not None and move.delta < 0,
             "name": words.named(point),
-            "said": f"{words.named(point)}, {words.day(point)}: {words.measured(point)}",
+            "label": f"{words.named(point)}, {words.day(point)}: {words.measured(point)}",
         }
 
     return {
@@ -88,7 +82,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[s
         ],
         "up": upright(scale),
         "across": [Tick(percent(across(at)), words.dated(runs[at])) for at in range(0, count, step) if at in runs],
-        "said": _in_words(series),
+        "in_words": _in_words(series),
         "rows": [(point, _moved(series, moves.get(point.place))) for point in reversed(series.points)],
     }
 
@@ -102,81 +96,3 @@ def _in_words(series: Series) -> str:
 
 def _moved(series: Series, move: Move | None) -> str:
     return "" if move is None else f"{words.side(series, move) or 'moved'} by {number(abs(move.delta))}"
-
-
-MOST_PANELS: Final = 12
-_NOW, _QUIET, _LINE, _INK = "#2a62a8", "#5b616b", "#e2e0db", "#1c1e21"
-_SIDES: Final = {"better": "#1c7443", "worse": "#b3261e", "": _NOW}
-_BOUND: Final = "#b3261e"
-_KEY: Final = (
-    "bar: a run's interval · ring: moved here · dotted: not comparable across it · dashed: the bound of its day · "
-    "grey: the anchor"
-)
-
-
-def draw(history: History, path: Path) -> None:
-    """Write the picture: at most twelve items, those that moved first. OSError where it cannot be written."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    ordered = sorted(history.series, key=lambda series: not (series.moves or series.drift))
-    shown, left = ordered[:MOST_PANELS], len(ordered) - MOST_PANELS
-    columns = 1 if len(shown) == 1 else 2
-    rows = -(-len(shown) // columns)
-    with rc_context({"font.size": 9, "axes.edgecolor": _LINE, "xtick.color": _QUIET, "ytick.color": _QUIET}):
-        figure = Figure(figsize=(6.2 * columns, 2.5 * rows + 0.9), dpi=150, layout="constrained", facecolor="#fbfaf8")
-        FigureCanvasAgg(figure)
-        head = [f"{clean(history.suite, 80)}: {words.span_words(history)}"]
-        head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
-        head += [line for text in words.notices(history) for line in textwrap.wrap(text, 75 * columns)]
-        figure.supxlabel(textwrap.fill(_KEY, 95 * columns), fontsize=7.5, color=_QUIET)
-        figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
-        for place, series in enumerate(shown, 1):
-            _panel(figure.add_subplot(rows, columns, place), series, history)
-        figure.savefig(path, format="png", metadata={"Software": "fairgate"})
-
-
-def _panel(axes: Axes, series: Series, history: History) -> None:
-    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(series.question.better or "", "")
-    title = f"{clean(series.item, 60)} › {metric_words(series.question)}{better}"
-    axes.set_title(_plain(title), loc="left", fontsize=9, color=_INK)
-    axes.set_facecolor("#fbfaf8")
-    for stretch in series.stretches:
-        axes.plot([p.place for p in stretch], [p.value for p in stretch], color=_NOW, linewidth=1.4, zorder=2)
-    for point in series.points:
-        if point.lo is not None and point.hi is not None:
-            axes.vlines(point.place, point.lo, point.hi, color=_NOW, alpha=0.45, linewidth=1.2)
-        if point.cut is not None:
-            axes.axvline(point.place - 0.5, color=_QUIET, linestyle=(0, (2, 3)), linewidth=1)
-        ends = point.place - 0.5, point.place + 0.5
-        if point.anchor is not None:
-            axes.hlines(point.anchor, *ends, color=_QUIET, linewidth=1)
-        if series.question.held and point.bound is not None:
-            axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
-    axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)
-    for move in series.moves:
-        x, y, colour = move.after.place, move.after.value, _SIDES[words.side(series, move)]
-        axes.scatter([x], [y], s=110, facecolors="none", edgecolors=colour, linewidths=1.6, zorder=4)
-        place: dict[str, Any] = {"xytext": (0, -22 if move.delta < 0 else 14), "textcoords": "offset points"}
-        look: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 8, "fontweight": "bold"}
-        axes.annotate(_plain(words.named(move.after)), (x, y), **place, **look)
-    _axis(axes, series, len(history.runs))
-
-
-def _axis(axes: Axes, series: Series, count: int) -> None:
-    step = max(1, -(-count // 5))
-    ticks: dict[int, str] = {p.place: _plain(words.dated(p)) for p in series.points if p.place % step == 0}
-    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=7.5)
-    axes.set_xlim(-0.5, count - 0.5)
-    axes.margins(y=0.24)
-    axes.grid(axis="y", color=_LINE, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=7.5)
-    sides: Any = axes.spines
-    sides[["top", "right", "left"]].set_visible(False)
-
-
-def _plain(text: str) -> str:
-    """Without the sign that starts a formula in matplotlib."""
-    return text.replace("$", r"\$")

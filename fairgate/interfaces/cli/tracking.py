@@ -153,15 +153,15 @@ def history(
     mlflow: Annotated[
         str, typer.Option(metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to read.")
     ] = tracking.DEFAULT_URI,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it too: FILE.html or FILE.png.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it too, on a page: FILE.html.")] = None,
 ) -> None:
     """How a suite's numbers moved from commit to commit, and at which one.
 
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved if two
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
-    if out is not None and out.suffix.lower() not in (".html", ".png"):
-        raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
+    if out is not None and out.suffix.lower() != ".html":
+        raise SettingsError(f"'{out.name}' is no page.", where="--out", remedy="name it FILE.html")
     runs = tracking.past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
     past = tracking.suite_history(suite, runs, check=check, subject=subject)
     console = wide_console(140)
@@ -169,10 +169,7 @@ def history(
     console.print(reports.history_table(past, console.width))
     echo_prose(reports.terminal_lines(past))
     if out is not None:
-        with writing("the picture", str(out)):
+        with writing("the page", str(out)):
             out.parent.mkdir(parents=True, exist_ok=True)
-            if out.suffix.lower() == ".html":
-                out.write_text(reports.history_html(past), encoding="utf-8")
-            else:
-                reports.draw(past, out)
+            out.write_text(reports.history_html(past), encoding="utf-8")
         typer.echo(f"drawn: {out}")

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from past import MARGIN, SKEW, a_run, jobs
-from PIL import Image
 
 from fairgate.records.history import History, PastRun, Question
-from fairgate.reports.history_page import draw, history_html
+from fairgate.reports.history_page import history_html
 from fairgate.reports.history_text import history_table, move_words, side, sparkline, terminal_lines
 from fairgate.tracking import suite_history
 
@@ -232,18 +230,6 @@ def test_the_page_names_items_that_it_does_not_draw() -> None:
     page = history_html(history(a_run(1, more=more, asked={"skew": jobs(1, 0, 0).questions["skew"]})))
     assert page.count('class="plot"') == 60
     assert "11 items without a figure" in page
-
-
-def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path) -> None:
-    draw(story, tmp_path / "one.png")
-    noisy = [a_run(1, dataset="$x", notice="costs $5 and $6"), a_run(2, 0.5, commit="$_{" * 9)]
-    draw(history(*noisy, jobs(3, 0.1, 0.2)), tmp_path / "several.png")
-    sizes = []
-    for name in ("one.png", "several.png"):
-        with Image.open(tmp_path / name) as picture:
-            sizes.append(picture.size)
-    assert sizes[0][0] < sizes[1][0]
-    assert all(width > 800 and height > 400 for width, height in sizes)
 
 
 @pytest.mark.parametrize(
