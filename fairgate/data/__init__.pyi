@@ -17,7 +17,6 @@ from .defaults import FOLDER as FOLDER
 from .defaults import MIN_SETS as MIN_SETS
 from .defaults import RELEASES as RELEASES
 from .defaults import ROOT as ROOT
-from .export import Exported as Exported
 from .export import export_dataset as export_dataset
 from .grouping import Bins as Bins
 from .grouping import ColumnGrouping as ColumnGrouping

@@ -84,19 +84,17 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="`hf:FOLDER` (Parquet and its card), `webdataset:FOLDER` (.tar) or `csv:FOLDER` (pictures and "
-            "metadata.csv, as Hugging Face's ImageFolder reads them); a new folder."
+            help="`csv:FOLDER`, a new folder: pictures and metadata.csv, as Hugging Face's ImageFolder reads them."
         ),
     ],
     root: options.Releases = data.FOLDER,
 ) -> None:
-    """Write a release for other tools: Hugging Face's datasets, WebDataset or whatever reads CSV."""
+    """Write a release for spreadsheets and other tools that read CSV; those that read Parquet read it as it is."""
     dataset = data.open_dataset(name, root)
     with progress_line() as show:
-        done = data.export_dataset(dataset, to, partial(show, "exporting"))
-    if done.note:
-        typer.echo(done.note, err=True)
-    typer.echo(f"{dataset.manifest.ref}: {done.rows:,} rows in {done.files:,} file(s), written to {to}")
+        data.export_dataset(dataset, to, partial(show, "exporting"))
+    typer.echo("CSV has no types: read every column as text, or a name such as 0012 becomes the number 12", err=True)
+    typer.echo(f"{dataset.manifest.ref}: {len(dataset):,} rows, written to {to}")
 
 
 @dataset_app.command()
