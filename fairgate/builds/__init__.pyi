@@ -1,10 +1,8 @@
 from .build import Factory as Factory
-from .build import PartStatus as PartStatus
 from .build import build_names as build_names
 from .build import part_states as part_states
 from .build import read_build as read_build
 from .plan import Ground as Ground
-from .plan import Need as Need
 from .preflight import Preflight as Preflight
 from .preflight import preflight_of as preflight_of
 from .preflight import published as published
@@ -13,4 +11,3 @@ from .recipes.social_counterfactuals import caption_set as caption_set
 from .recipes.social_counterfactuals import subjects_of as subjects_of
 from .shard_store import Ledger as Ledger
 from .shard_store import Quiet as Quiet
-from .shard_store import Watcher as Watcher

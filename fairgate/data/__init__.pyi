@@ -22,13 +22,11 @@ from .grouping import Bins as Bins
 from .grouping import ColumnGrouping as ColumnGrouping
 from .grouping import GroupSize as GroupSize
 from .grouping import group_sizes as group_sizes
-from .image_import import ImportPlan as ImportPlan
 from .image_import import plan_import as plan_import
 from .image_import import write_prompts as write_prompts
 from .import_rows import ImportColumns as ImportColumns
 from .label_rows import json_lines as json_lines
 from .label_rows import picture_within as picture_within
-from .labels import Labels as Labels
 from .labels import inside as inside
 from .labels import read_labels as read_labels
 from .labels import reading as reading
@@ -41,10 +39,8 @@ from .manifest import CROSS as CROSS
 from .manifest import MANIFEST_FILE as MANIFEST_FILE
 from .manifest import NAME_PATTERN as NAME_PATTERN
 from .manifest import VERSION_PATTERN as VERSION_PATTERN
-from .manifest import Counts as Counts
 from .manifest import Hash as Hash
 from .manifest import Manifest as Manifest
-from .manifest import Shard as Shard
 from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest

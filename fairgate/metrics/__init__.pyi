@@ -1,4 +1,3 @@
-from fairgate.records import Better as Better
 from fairgate.records import MetricSpec as MetricSpec
 
 from .associations import association_of as association_of
@@ -10,7 +9,6 @@ from .cell import Floats as Floats
 from .cell import GroupedRows as GroupedRows
 from .cell import cells_of as cells_of
 from .contract import Answers as Answers
-from .contract import Cut as Cut
 from .contract import Drawn as Drawn
 from .contract import FairRankings as FairRankings
 from .contract import Limits as Limits
@@ -24,8 +22,6 @@ from .contract import register as register
 from .galleries import galleries_of as galleries_of
 from .galleries import queries_of as queries_of
 from .limits import WORDS_SHARE_SETS as WORDS_SHARE_SETS
-from .limits import measure_means as measure_means
 from .registry import METRICS as METRICS
 from .registry import measure as measure
 from .registry import resample as resample
-from .top_k import NULL_DRAWS as NULL_DRAWS

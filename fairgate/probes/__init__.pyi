@@ -20,7 +20,6 @@ from .contract import Choice as Choice
 from .contract import DatasetFacts as DatasetFacts
 from .contract import OpenInstrument as OpenInstrument
 from .contract import Probe as Probe
-from .contract import RankingQuery as RankingQuery
 from .contract import dataset_has as dataset_has
 from .contract import register as register
 from .generation import GenerationProbe as GenerationProbe
@@ -46,12 +45,8 @@ from .settings import checked_template as checked_template
 from .settings import filled as filled
 from .settings import with_article as with_article
 from .taxonomies import WORD_FORMS as WORD_FORMS
-from .taxonomies import Taxonomy as Taxonomy
-from .taxonomies import TaxonomyName as TaxonomyName
-from .taxonomies import WordForm as WordForm
 from .taxonomies import taxonomy as taxonomy
 from .temperature import Entropies as Entropies
-from .temperature import Matched as Matched
 from .temperature import match_entropies as match_entropies
 from .temperature import mean_entropies as mean_entropies
 from .views import RANKS as RANKS

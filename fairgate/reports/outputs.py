@@ -17,8 +17,7 @@ PictureSource = Callable[[Sequence[str]], Mapping[str, Sequence[tuple[str, bytes
 """Given set ids, the encoded pictures of each set as (member, bytes); sets without pictures are left out."""
 Occasion = Literal["gate", "github", "gitlab", "render", "card", "push"]
 """`gate`: a run's report folder, and its MLflow or W&B run. `github`, `gitlab`: that folder, on a runner of theirs.
-`render`: `fairgate report render`. `card`: `fairgate card`. `message`: `fairgate report
-message`. `push`: another job's report is sent to MLflow."""
+`render`: `fairgate report render`. `card`: `fairgate card`. `push`: another job's report is sent to MLflow."""
 
 _FILE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)+")
 

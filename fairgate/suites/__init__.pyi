@@ -35,7 +35,6 @@ from .result import waive as waive
 from .result import wrong_answers as wrong_answers
 from .scaffold import TOLERATES as TOLERATES
 from .scaffold import SuiteDraft as SuiteDraft
-from .schema import Approved as Approved
 from .schema import Check as Check
 from .schema import Suite as Suite
 from .settings import Settings as Settings

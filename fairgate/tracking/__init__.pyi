@@ -1,7 +1,5 @@
 from .content import PULL_REQUEST as PULL_REQUEST
-from .content import WHOLE as WHOLE
 from .content import metric_values as metric_values
-from .content import safe_part as safe_part
 from .defaults import DEFAULT_QUEUE as DEFAULT_QUEUE
 from .defaults import DEFAULT_URI as DEFAULT_URI
 from .defaults import WANDB_QUEUE as WANDB_QUEUE
@@ -9,11 +7,9 @@ from .fetch import fetch_record as fetch_record
 from .fetch import past_runs as past_runs
 from .fetch import past_values as past_values
 from .history import suite_history as suite_history
-from .queue import LogOutcome as LogOutcome
 from .queue import log_or_queue as log_or_queue
 from .queue import push as push
 from .queue import waiting as waiting
-from .registry import RegisteredModel as RegisteredModel
 from .registry import fetch_model as fetch_model
 from .registry import tag_model_version as tag_model_version
 from .run_environment import asking_pull_request as asking_pull_request

@@ -1,7 +1,6 @@
 from .caption_gender import WIDER_WORDS as WIDER_WORDS
 from .caption_gender import WORDS as WORDS
 from .caption_gender import GenderWords as GenderWords
-from .caption_gender import image_gender as image_gender
 from .caption_gender import named_gender as named_gender
 from .contract import Drop as Drop
 from .contract import Judge as Judge

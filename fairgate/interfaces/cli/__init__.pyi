@@ -1,3 +1,2 @@
-from .console import friendly as friendly
 from .console import write_png as write_png
 from .console import writing as writing
