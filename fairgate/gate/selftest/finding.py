@@ -60,7 +60,7 @@ class Ran:
     err: str
 
     @property
-    def said(self) -> str:
+    def error_message(self) -> str:
         """Its error message, or its last line of output."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         error = next((at for at, line in enumerate(lines) if line.lower().startswith("error")), len(lines) - 1)

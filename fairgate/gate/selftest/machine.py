@@ -83,7 +83,7 @@ def _device(wanted: str) -> list[Finding]:
     done = run([sys.executable, "-c", _TORCH], Path.cwd(), 180)
     if done.code != 0:
         remedy = "install the two builds that belong together: pip install --upgrade torch torchvision"
-        what = f"torch or torchvision does not work: {done.said}"
+        what = f"torch or torchvision does not work: {done.error_message}"
         return [trouble("torch", what, remedy=f"{remedy} (only cached scores and score tables work now)")]
     facts = json.loads(done.out.splitlines()[-1])
     built = f"CUDA {facts['cuda']}" if facts["cuda"] else "the CPU"
@@ -300,5 +300,5 @@ def _status(root: Path, *words: str) -> dict[str, Any] | Finding:
         status = None
     if done.code != 0 or not isinstance(status, dict):
         remedy = "run that command and read what it says; `dvc remote list` shows the addresses"
-        return trouble("dvc", f"DVC could not tell: {done.said}", where=where, remedy=remedy)
+        return trouble("dvc", f"DVC could not tell: {done.error_message}", where=where, remedy=remedy)
     return status

@@ -65,11 +65,11 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
     seen = {name: len(re.findall(item.format(re.escape(name)), done.out, re.MULTILINE)) for name in items}
     missing = [f"{seen[name]} of {count} items of '{name}'" for name, count in items.items() if seen[name] < count]
     if missing:
-        why = "" if done.code in (0, 5) else f" ({done.said})"
+        why = "" if done.code in (0, 5) else f" ({done.error_message})"
         return trouble(AREA, f"pytest would run only {', '.join(missing)}{why}.", where=shown, remedy=remedy)
     what = f"the plugin is on, and pytest collects all {sum(items.values())} items of {', '.join(items)}"
     if done.code != 0:
-        return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.said)
+        return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.error_message)
     if suspects:
         remedy = f"remove what may deselect items one day: {'; '.join(suspects)}"
         return warning(AREA, f"{what}, for now.", remedy=remedy)

@@ -229,7 +229,7 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
     new = aim.new(trial)
     errors = {item: check for item, check in new.items() if check.verdict == "error"}
     if trial.record is None:
-        what = f"the run wrote no record (exit {trial.ran.code}): {trial.ran.said}"
+        what = f"the run wrote no record (exit {trial.ran.code}): {trial.ran.error_message}"
         return _finding("trouble", aim, trial, what, "run `fairgate doctor` without --inject-bias first")
     if errors and len(errors) == len(new):
         what = f"{some(errors)} could not be computed, and nothing failed: {next(iter(errors.values())).reason}"
