@@ -54,9 +54,11 @@ smoke: $(VENV)/.installed-dev data ## A few tests of each floor, for another Pyt
 fuzz: $(VENV)/.installed-fuzz ## Strangers' files, tried for SECONDS=120; a failing one is kept in fuzz-failures/
 	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(DRAWN),--drawn)
 
-bench: $(VENV)/.installed-dev data ## The short benchmarks, minutes: embedding beside the bare forward pass, to build/benchmarks
+bench: $(VENV)/.installed-dev data ## The short benchmarks, minutes: embedding, growth of decisions, cached gate, to build/benchmarks
 	mkdir -p build/benchmarks
 	$(BIN)/python -m benchmarks.embedding --images 64 8 --repeats 1 --out build/benchmarks/embedding.json
+	$(BIN)/python -m benchmarks.growth --images 2400 24000 --json build/benchmarks/growth.json
+	$(BIN)/python -m benchmarks.cached_gate --turns 3 --json build/benchmarks/cached_gate.json
 
 check: $(VENV)/.installed-dev ## Style, types, rooms and workflows
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """How long the gate takes: the first time, and with cached scores. Run it on a quiet machine.
 
-    python -m benchmarks.cached_gate
+    python -m benchmarks.cached_gate [--json FILE]
 
 Prints wall seconds of `pytest --fairness-suite occupations` on the demonstration data and of its `--collect-only`
 (cached: at most 1.1 more than `pytest --version`, which is what any pytest costs here), medians of processes in turn.
@@ -9,6 +9,8 @@ Without the plugin of hypothesis, which imports it at the end of every run, what
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -16,6 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks._machine import facts
 
 CHECKPOINTS = "open_clip:local-dir:build/portraits/checkpoints"
 GATE = [
@@ -23,7 +28,6 @@ GATE = [
     *("--fairness-baseline", f"model:{CHECKPOINTS}/base", "-q", "-p", "no:hypothesispytest"),
 ]
 CACHED = {"pytest --version": ["--version"], "gate, collected": [*GATE, "--collect-only"], "gate, scores cached": GATE}
-TURNS = 7
 
 
 def seconds(words: Sequence[str], cache: str) -> float:
@@ -35,13 +39,22 @@ def seconds(words: Sequence[str], cache: str) -> float:
 
 
 def main() -> None:
-    """Print the four times."""
+    """Print the four times, and write them with the machine's facts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--turns", type=int, default=7)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
-        print(f"{'gate, nothing cached':<20} {seconds(GATE, cache):6.2f} s")
-        turns = [{name: seconds(words, cache) for name, words in CACHED.items()} for _ in range(TURNS)]
-    for name in CACHED:
+        first = seconds(GATE, cache)
+        turns = [{name: seconds(words, cache) for name, words in CACHED.items()} for _ in range(given.turns)]
+    medians = {name: statistics.median(turn[name] for turn in turns) for name in CACHED}
+    print(f"{'gate, nothing cached':<20} {first:6.2f} s")
+    for name, median in medians.items():
         times = [turn[name] for turn in turns]
-        print(f"{name:<20} {statistics.median(times):6.2f} s ({min(times):.2f} to {max(times):.2f})")
+        print(f"{name:<20} {median:6.2f} s ({min(times):.2f} to {max(times):.2f})")
+    if given.json:
+        rows = {"gate, nothing cached": first, **medians}
+        given.json.write_text(json.dumps({"machine": facts("pytest"), "wall_s": rows}, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import platform
 import resource
 import statistics
 import tempfile
@@ -36,6 +35,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, PreTrainedTokenizerFast
 
+from benchmarks._machine import facts
 from benchmarks._photographs import KINDS, photographs
 from fairgate.data import Dataset, read_dataset
 from fairgate.models import open_scorer
@@ -255,14 +255,7 @@ def line_of(row: Row) -> str:
 def machine() -> dict[str, object]:
     """What the numbers are of."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "pillow": Image.__version__}
-    return {"processor": _processor(), "cores": os.cpu_count(), "gpu": gpu, **versions}
-
-
-def _processor() -> str:
-    facts = Path("/proc/cpuinfo")
-    lines = facts.read_text().splitlines() if facts.is_file() else []
-    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+    return {**facts("torch", "pillow"), "gpu": gpu}
 
 
 def main() -> None:

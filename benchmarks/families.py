@@ -25,6 +25,7 @@ import transformers as t
 
 from benchmarks import vlm
 from benchmarks._family_runs import ASKED, LABELS, SIDE
+from benchmarks._machine import facts
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "models"))
 from hf_world import tiny_tokenizer
@@ -99,7 +100,8 @@ def main() -> None:
             ratio = f"; of before {row[own]['rate'] / row['before']['rate']:.2f}" if given.before else ""
             print(f"{family}: {rates}; engine of plain {row[own]['rate'] / row['plain']['rate']:.2f}{ratio}")
     if given.out:
-        given.out.write_text(json.dumps(rows, indent=1) + "\n")
+        machine = facts("torch", "transformers")
+        given.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

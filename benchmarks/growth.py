@@ -1,6 +1,6 @@
 """How a decision grows with the images: `fairgate check` on tables of scores, start-up and reading included.
 
-    python benchmarks/growth.py [--images 10954 24000 240000 2400000] [--checks 6 30] [--json FILE] [--keep DIR]
+    python -m benchmarks.growth [--images 10954 24000 240000 2400000] [--checks 6 30] [--json FILE] [--plot FILE]
 
 Labels and scores of as many images are drawn (gender 2, race 7 and age 9 groups in FairFace's proportions; three probes
 of two prompts each), imported, and compared with a baseline that a harmless change separates them from. Every check is
@@ -18,12 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from benchmarks._machine import facts
 
 GROUPS = {
     "gender": (["Male", "Female"], [0.53, 0.47]),
@@ -82,6 +85,10 @@ def prepare(images: int, root: Path, fairgate: str) -> float:
     """The repository of a size, and the seconds that its import took."""
     draw = np.random.default_rng([27, images])
     codes = {name: draw.choice(len(names), images, p=np.array(p) / sum(p)) for name, (names, p) in GROUPS.items()}
+    if images < 10_000:  # so few show not every crossing of groups, which the checks name
+        for at, crossing in enumerate(product(*(range(len(names)) for names, _ in GROUPS.values()))):
+            for code, group in zip(codes.values(), crossing, strict=True):
+                code[at] = group
     files = pa.array([f"val/{at}.jpg" for at in range(images)])
     labels = {name: pa.array(np.array(GROUPS[name][0])[code]) for name, code in codes.items()}
     root.mkdir(parents=True)
@@ -127,6 +134,24 @@ def measure(root: Path, many: int, fairgate: str) -> dict[str, float | str]:
     }
 
 
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Processor seconds and peak memory over images, a line for each number of checks."""
+    import matplotlib as mpl  # noqa: PLC0415 - the check's processes are what is measured
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    figure, (seconds, memory) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    for axes, name, unit in ((seconds, "cpu_s", "processor time, s"), (memory, "peak_mb", "peak memory, MB")):
+        for many in sorted({row["checks"] for row in rows}):
+            points = sorted((row["images"], row[name]) for row in rows if row["checks"] == many)
+            axes.plot(*zip(*points, strict=True), marker="o", label=f"{many} checks")
+        axes.set(xscale="log", xlabel="images", ylabel=unit, ylim=(0, None))
+        axes.grid(alpha=0.3)
+    seconds.legend()
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -135,6 +160,7 @@ def main() -> None:
     )  # 13 million are imported in half an hour
     parser.add_argument("--checks", type=int, nargs="+", choices=(6, 30), default=[6, 30])
     parser.add_argument("--json", type=Path, help="write the rows and the machine here")
+    parser.add_argument("--plot", type=Path, help="draw processor seconds and memory over images here")
     parser.add_argument("--keep", type=Path, help="folder for the repositories; kept, and used again")
     given = parser.parse_args()
     fairgate = shutil.which("fairgate", path=str(Path(sys.executable).parent)) or "fairgate"
@@ -154,8 +180,9 @@ def main() -> None:
                     flush=True,
                 )
     if given.json:
-        machine = {"cores": os.cpu_count(), "python": sys.version.split()[0], "numpy": np.__version__}
-        given.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1), encoding="utf-8")
+        given.json.write_text(json.dumps({"machine": facts("numpy"), "rows": rows}, indent=1), encoding="utf-8")
+    if given.plot:
+        plot(rows, given.plot)
 
 
 if __name__ == "__main__":

@@ -36,15 +36,14 @@ def _boxes(kind: str) -> Callable[[Path, Images], Numbers]:
         loader = t.AutoModelForZeroShotObjectDetection if reads_text else t.AutoModelForObjectDetection
         model: Any = loader.from_pretrained(folder, dtype=torch.float32).eval()
         processor: Any = (t.AutoProcessor if reads_text else t.AutoImageProcessor).from_pretrained(folder)
-        asked: Any = {"grounding-dino": {"text": f"{SOUGHT}."}, "owlvit": {"text": [[SOUGHT]]}}
-        asked = asked | {"owlv2": asked["owlvit"]}
+        asked: Any = {kind: {"text": f"{SOUGHT}." if kind in GROUNDED else [[SOUGHT]]} for kind in TEXTS}
         found = []
         for image in images:
             inputs = processor(images=image, return_tensors="pt", **asked.get(kind, {}))
             sizes = {"threshold": LOWEST_SCORE, "target_sizes": [(image.height, image.width)]}
             with torch.no_grad():
                 outputs = model(**inputs)
-            if kind == "grounding-dino":
+            if kind in GROUNDED:
                 read = processor.post_process_grounded_object_detection(outputs, inputs["input_ids"], **sizes)[0]
             elif reads_text:
                 read = processor.post_process_grounded_object_detection(outputs, **sizes)[0]
@@ -188,12 +187,13 @@ def _question(kind: str) -> Layout:
 
 
 KINDS = ("yolos", "detr", "conditional_detr", "rt_detr", "rt_detr_v2")
-TEXTS = ("owlvit", "owlv2", "grounding-dino")
+GROUNDED = ("grounding-dino", "mm-grounding-dino")
+TEXTS = ("owlvit", "owlv2", *GROUNDED)
 CHATS = ("llava", "qwen2_vl", "paligemma", "blip-2", "blip-2-t5", "internvl", "llava_next", "llava_onevision")
 QUESTIONS = ("llava", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "qwen3_vl", "idefics3")
 SEEING: dict[str, Layout] = {
     **{f"detector {kind}": _detector(kind) for kind in KINDS},
-    **{f"detector {kind}": _detector(kind, "detector-text") for kind in TEXTS},
+    **{f"detector {kind}": _detector(kind, "detector-text") for kind in TEXTS if kind != "mm-grounding-dino"},
     **{f"vlm chat {kind}": _chat(kind) for kind in CHATS},
     **{f"vlm question {kind}": _question(kind) for kind in QUESTIONS},
 }

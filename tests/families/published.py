@@ -23,6 +23,7 @@ if __name__ == "__main__":
     tests = HERE.parent
     sys.path[:0] = [str(tests / folder) for folder in ("models", "models/generation", "builds/review")]
 
+import differential_seeing  # noqa: E402
 import numpy as np  # noqa: E402
 import published_classifiers  # noqa: E402
 import published_detectors  # noqa: E402
@@ -359,6 +360,8 @@ def rows() -> dict[str, Row]:
     """All layouts, by the published name."""
     made = {name: Row("transformers", _classifier(kind)) for name, kind in _CLASSIFIERS.items()}
     made |= {name: Row("transformers", _detector(kind)) for name, kind in _DETECTORS.items()}
+    grounded = differential_seeing._detector("mm-grounding-dino", "detector-text")
+    made["openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg"] = Row("transformers", grounded)
     libraries = {
         "timm": "timm",
         "open_clip": "open_clip",

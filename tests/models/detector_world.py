@@ -111,13 +111,13 @@ def save_detector(kind: str, folder: Path) -> Path:
     transformers.utils.logging.disable_progress_bar()
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        if kind == "grounding-dino":
+        if kind.endswith("grounding-dino"):
             import sys
 
             sys.path.append(str(Path(__file__).parents[0] / "generation"))
             from perceiver_world import save_grounding_dino
 
-            save_grounding_dino(folder)
+            save_grounding_dino(folder, "MMGroundingDino" if kind.startswith("mm") else "GroundingDino")
             return folder
         model, processor = KINDS[kind](transformers)
         for name, weights in model.named_parameters():  # as they are drawn, all boxes are nearly one

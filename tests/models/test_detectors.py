@@ -21,7 +21,7 @@ from fairgate.models.checkpoints import READ_TEXTS
 # A box is a chain of some 20 float32 products with sums of 16 to 64 terms, scaled to 60 pixels, and the weights are
 # drawn wide: 20 * sqrt(64) * 2^-24 * 60 = 6e-4 pixels; scores are below 1.
 PIXELS, SCORES = 1e-3, 1e-5
-ALL = (*KINDS, "grounding-dino")
+ALL = (*KINDS, "grounding-dino", "mm-grounding-dino")
 
 Folders = Callable[[str], Path]
 
@@ -73,10 +73,10 @@ def by_the_library(folder: Path, kind: str, row: int, what: str) -> tuple[np.nda
             scores, boxes = found["scores"][chosen], found["boxes"][chosen]
         else:
             model = t.AutoModelForZeroShotObjectDetection.from_pretrained(folder).eval()
-            text = f"{what}." if kind == "grounding-dino" else [[what]]
+            text = f"{what}." if kind.endswith("grounding-dino") else [[what]]
             inputs = processor(text=text, images=image, return_tensors="pt")
             outputs = model(**inputs)
-            ids = (inputs["input_ids"],) if kind == "grounding-dino" else ()
+            ids = (inputs["input_ids"],) if kind.endswith("grounding-dino") else ()
             read = processor.post_process_grounded_object_detection
             found = read(outputs, *ids, threshold=LOWEST_SCORE, target_sizes=size)[0]
             scores, boxes = found["scores"], found["boxes"]

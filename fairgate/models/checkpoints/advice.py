@@ -64,7 +64,7 @@ LANGUAGE_MODELS: Mapping[str, str] = {
     "gemma": "GemmaForCausalLM",
 }
 """Classes of transformers by `model_type` of config.json; below the types alone."""
-READ_TEXTS = ("grounding-dino", "owlvit", "owlv2")
+READ_TEXTS = ("grounding-dino", "mm-grounding-dino", "owlvit", "owlv2")
 """Types of detectors of which a text is looked for, and not one of the model's own classes."""
 DETECTORS = (
     *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),

@@ -34,7 +34,7 @@ _TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
 """Text models that open_clip can use as a text tower; none of them loads a part by its name."""
 _SAM2 = tuple(f"sam2_{part}" for part in ("vision_model", "hiera_det_model", "prompt_encoder", "mask_decoder"))
 _PARTS: Mapping[str, tuple[str, ...]] = {
-    "grounding-dino": ("swin", "bert"),
+    **dict.fromkeys(("grounding-dino", "mm-grounding-dino"), ("swin", "bert")),
     "detr": ("resnet",),
     "conditional_detr": ("resnet",),
     "deformable_detr": ("resnet", "swin"),

@@ -37,7 +37,8 @@ class DetectorEngine:
         name = checkpoints.class_of_task(found, f"MODEL_FOR_{zero_shot}OBJECT_DETECTION_MAPPING")
         self.model, self.images, self.texts = checkpoints.load_parts(name, found, device, texts=self._reads_text)
         self._takes = frozenset(inspect.signature(self.model.forward).parameters)
-        self.grounded = GroundingDinoProcessor(self.images, self.texts) if found.kind == "grounding-dino" else None
+        grounded = found.kind.endswith("grounding-dino")
+        self.grounded = GroundingDinoProcessor(self.images, self.texts) if grounded else None
 
     def boxes(self, pictures: Sequence[Image], what: str) -> list[BoxRow]:
         """What was found in each picture, in its own pixels. Raises ModelError for a `what` that it does not know."""

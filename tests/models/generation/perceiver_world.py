@@ -70,14 +70,9 @@ def save_vilt(folder: Path) -> None:
     ViltProcessor(processor, bert_tokenizer(folder)).save_pretrained(folder)
 
 
-def save_grounding_dino(folder: Path) -> None:
-    from transformers import (
-        GroundingDinoConfig,
-        GroundingDinoForObjectDetection,
-        GroundingDinoImageProcessor,
-        GroundingDinoProcessor,
-        SwinConfig,
-    )
+def save_grounding_dino(folder: Path, version: str = "GroundingDino") -> None:
+    import transformers
+    from transformers import GroundingDinoImageProcessor, GroundingDinoProcessor, SwinConfig
 
     stages = ["stage2", "stage3", "stage4"]
     swin = SwinConfig(
@@ -86,7 +81,7 @@ def save_grounding_dino(folder: Path) -> None:
     heads = {f"{half}_attention_heads": 2 for half in ("encoder", "decoder")}
     points = {f"{half}_n_points": 2 for half in ("encoder", "decoder")}
     sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
-    config = GroundingDinoConfig(
+    config = getattr(transformers, f"{version}Config")(
         backbone_config=swin,
         text_config={**_TEXT, "model_type": "bert", "vocab_size": 40, "max_position_embeddings": 64},
         num_queries=9,
@@ -95,7 +90,7 @@ def save_grounding_dino(folder: Path) -> None:
         **heads,
         **points,
     )
-    GroundingDinoForObjectDetection(config).save_pretrained(folder)
+    getattr(transformers, f"{version}ForObjectDetection")(config).save_pretrained(folder)
     processor = GroundingDinoImageProcessor(size={"shortest_edge": 80, "longest_edge": 128})
     GroundingDinoProcessor(processor, bert_tokenizer(folder)).save_pretrained(folder)
 
