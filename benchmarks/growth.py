@@ -146,7 +146,8 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         for many in sorted({row["checks"] for row in rows}):
             points = sorted((row["images"], row[name]) for row in rows if row["checks"] == many)
             axes.plot(*zip(*points, strict=True), marker="o", label=f"{many} checks")
-        axes.set(xscale="log", xlabel="images", ylabel=unit, ylim=(0, None))
+        axes.set(xscale="log", yscale="log", xlabel="images", ylabel=unit)
+        axes.set_ylim(axes.get_ylim()[0] / 3, axes.get_ylim()[1] * 3)
         axes.grid(alpha=0.3)
     seconds.legend()
     figure.savefig(path, dpi=110)
