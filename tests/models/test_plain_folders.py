@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -695,7 +695,7 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
 def framed(content: str, arrays: str = "[]") -> str:
     return (
-        f"h = json.dumps({{'content': {content}, 'arrays': {arrays}}}).encode()\n"
+        f"h = json.dumps({{'content': json.dumps({content}), 'arrays': {arrays}}}).encode()\n"
         "out.write(struct.pack('<I', len(h)) + h); out.flush()\n"
     )
 
@@ -785,6 +785,13 @@ def test_pictures_are_prepared_while_a_question_about_others_is_answered() -> No
         thread.join()
 
 
+def kept_for(device: Device, model: Any, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Callable[..., Any]]:
+    """What a process with a model that sees answers on a device, which need not be there."""
+    monkeypatch.setattr(seeing, "open_seeing", lambda *_: model)
+    monkeypatch.setattr(host, "require_device", lambda _: None)
+    return host.opened("vlm", None, device, None, 0)[1]
+
+
 def test_a_picture_that_cannot_be_prepared_is_an_error_of_its_question_and_memory_may_be_short_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -794,17 +801,16 @@ def test_a_picture_that_cannot_be_prepared_is_an_error_of_its_question_and_memor
         def inputs(self, _: Image.Image, message: str | None) -> str:
             if message is None:
                 raise ModelError("no token for the picture")
-            assert not torch.are_deterministic_algorithms_enabled(), "it would end what the other thread began"
+            assert not torch.backends.cudnn.deterministic, "it would end what the other thread began"
             return message
 
         def answers(self, shown: list[str], longest: int) -> list[str]:
-            assert torch.are_deterministic_algorithms_enabled()
+            assert torch.backends.cudnn.deterministic
             if len(shown) > longest:
                 raise torch.OutOfMemoryError
             return shown
 
-    monkeypatch.setattr(seeing, "open_seeing", lambda *_: Model())
-    _, functions = host.opened("vlm", None, CPU, None, 0)
+    functions = kept_for(Device("cuda", "bf16"), Model(), monkeypatch)
     for number, message in enumerate(("a", "b", None)):
         functions["keep"](number, np.zeros((2, 2, 3), np.uint8), message)
     with pytest.raises(torch.OutOfMemoryError):
@@ -831,14 +837,34 @@ def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_i
         def answers(self, shown: list[str], _: int) -> list[str]:
             return shown
 
-    monkeypatch.setattr(seeing, "open_seeing", lambda *_: Model())
-    _, functions = host.opened("vlm", None, CPU, None, 0)
+    functions = kept_for(Device("cuda", "bf16"), Model(), monkeypatch)
     for number, message in enumerate(("a", "short", "b")):
         functions["keep"](number, np.zeros((2, 2, 3), np.uint8), message)
     assert functions["answers"]([1, 2], 1) == ["short", "b"]
     with pytest.raises(KeyError):
         functions["answers"]([0], 1)
     assert made == ["a", "short", "b", "short"]
+
+
+def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Model:
+        shares, unused, tokens, log_likelihoods = True, (), None, None
+
+        def inputs(self, _: Image.Image, message: str) -> str:
+            made.append(message)
+            return message
+
+        def answers(self, shown: list[str], _: int) -> list[str]:
+            return shown
+
+    functions = kept_for(CPU, Model(), monkeypatch)
+    for number, message in enumerate(("a", "b")):
+        functions["keep"](number, np.zeros((2, 2, 3), np.uint8), message)
+    assert made == []
+    assert functions["answers"]([0, 1], 1) == functions["answers"]([0, 1], 1) == ["a", "b"]
+    assert made == ["a", "b"]
 
 
 def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -854,7 +880,7 @@ def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("shape", [[1] * 33, [0, 1 << 32]], ids=["many", "long"])
 def test_sides_whose_product_takes_long_are_no_arrays(shape: list[int]) -> None:
-    header = json.dumps({"content": {}, "arrays": [["<f4", shape]]}).encode()
+    header = json.dumps({"content": "{}", "arrays": [["<f4", shape]]}).encode()
     with pytest.raises(ValueError, match="describes no array"):
         messages.receive(io.BytesIO(struct.pack("<I", len(header)) + header))
 

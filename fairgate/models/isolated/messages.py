@@ -34,8 +34,15 @@ def send(stream: BinaryIO, content: Mapping[str, Any]) -> None:
     """Write one message: texts, numbers, lists and objects of them, and whatever numpy takes as an array of float32,
     float64, int32, int64, uint8 or bool, of any shape."""
     arrays: list[NDArray[Any]] = []
-    packed = _packed(content, arrays)
-    header = json.dumps({"content": packed, "arrays": [[each.dtype.str, each.shape] for each in arrays]}).encode()
+
+    def packed(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return dict(value)
+        arrays.append(np.ascontiguousarray(value))
+        return {_ARRAY: len(arrays) - 1}
+
+    text = json.dumps(content, default=packed)
+    header = json.dumps({"content": text, "arrays": [[each.dtype.str, each.shape] for each in arrays]}).encode()
     stream.write(struct.pack("<I", len(header)) + header)
     for array in arrays:
         stream.write(array.data.cast("B") if array.size else b"")
@@ -59,7 +66,9 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
         if left < 0:
             raise ValueError("a message is too large")
         arrays.append(np.frombuffer(_exactly(stream, size), dtype=kind).reshape(shape))
-    content = _unpacked(header["content"], arrays)
+    content = json.loads(
+        header["content"], object_hook=lambda made: arrays[made[_ARRAY]] if made.keys() == {_ARRAY} else made
+    )
     if not isinstance(content, dict):
         raise ValueError("a message is no object")
     return content
@@ -99,27 +108,6 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
         Thread(target=read, daemon=True).start()
         while (question := coming.get()) is not None:
             _reply(answers, partial(answered, *question), "the model cannot answer")
-
-
-def _packed(value: Any, arrays: list[NDArray[Any]]) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {name: _packed(each, arrays) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_packed(each, arrays) for each in value]
-    arrays.append(np.ascontiguousarray(value))
-    return {_ARRAY: len(arrays) - 1}
-
-
-def _unpacked(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
-    if isinstance(value, list):
-        return [_unpacked(each, arrays) for each in value]
-    if isinstance(value, dict):
-        if value.keys() == {_ARRAY}:
-            return arrays[value[_ARRAY]]
-        return {name: _unpacked(each, arrays) for name, each in value.items()}
-    return value
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytearray:

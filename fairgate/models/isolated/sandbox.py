@@ -231,7 +231,7 @@ def main() -> None:
     importlib.util.find_spec("fairgate")  # lists the folder around the package, which cannot be read from here on
     missing = restrict([Path(path) for path in settings["readable"]], Path(settings["writable"]))
     if missing and settings["strict"]:
-        told = json.dumps({"content": {"missing": missing}, "arrays": []}).encode()
+        told = json.dumps({"content": json.dumps({"missing": missing}), "arrays": []}).encode()
         answers.write(struct.pack("<I", len(told)) + told)
         answers.flush()
         return
