@@ -52,6 +52,18 @@ def test_every_picture_is_asked_once_with_its_question_several_at_a_time(server:
     assert len(server.asked()) == 19
 
 
+def test_500_questions_are_asked_8_at_once_and_none_is_lost(server: World) -> None:
+    """Also of a server that is busy at times, and ends connections."""
+    pictures = coloured([(row % 250, row // 250, 0) for row in range(500)])
+    server.says, server.slow = lambda colour, _: str(colour[0] + 250 * colour[1]), 0.02
+    server.fault = lambda number: (503, b"busy", {"Retry-After": "0"}) if number and number % 50 == 0 else None
+    started = time.monotonic()
+    answers = opened(pictures).answer([ASKED] * 500, 5)
+    assert list(answers) == [str(row) for row in range(500)]
+    assert server.at_once == 8
+    assert time.monotonic() - started < 500 * server.slow, "one after the other takes longer"
+
+
 def test_a_photograph_is_sent_without_what_its_file_says_of_place_and_time(server: World) -> None:
     image, exif = Image.new("RGB", (8, 8), (9, 0, 0)), Image.Exif()
     exif[0x010E] = "home of the person"

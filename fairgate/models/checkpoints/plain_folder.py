@@ -93,8 +93,8 @@ def class_of_task(found: TransformersFolder, mapping: str) -> str:
         raise ModelError(
             f"transformers {transformers.__version__} lists no {found.kind[:80]} in {mapping}.",
             where=str(found.path),
-            remedy="install a newer one (`pip install --upgrade transformers`), or judge a table of its answers: "
-            "labels:, detections: or scores:FILE",
+            remedy="judge a table of its answers: labels:, detections: or scores:FILE; or install a newer one that "
+            "lists it (`pip install --upgrade transformers`)",
         )
     saved = found.config.get("architectures")
     return next((name for name in names if isinstance(saved, list) and name in saved), names[0])
