@@ -140,6 +140,17 @@ def test_a_server_that_is_away_gives_no_verdict(root: Path, server: World, monke
     assert "does not answer within 2 s" in record.checks[0].reason
 
 
+def test_a_run_in_parts_is_refused_before_a_picture_is_sent(
+    root: Path, server: World, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    prepared = gate.prepare("asked", root)
+    options = {"mlflow": "off", "cache": "off", "base": "none", "report": str(tmp_path_factory.mktemp("part"))}
+    resolved = resolve(prepared.loaded.suite, options, environment={})
+    with pytest.raises(NoVerdict, match="nothing shows that one model behind a server answers all parts"):
+        gate.write_part(prepared, resolved, (1, 2))
+    assert server.asked() == []
+
+
 def test_a_record_of_a_server_is_compared_with_and_not_recomputed(root: Path, server: World) -> None:
     run(root)
     (root / "fairness_suites/baselines").mkdir()
