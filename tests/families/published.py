@@ -421,12 +421,20 @@ def judge(compared: Compared, name: str, row: Row) -> Outcome:
     return Outcome("different", said="opened")
 
 
+def files_of(row: Row) -> str:
+    """Names of what a row saves, with spaces between them."""
+    with tempfile.TemporaryDirectory() as folder:
+        row.known_by.save(Path(folder))
+        names = (path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file())
+        return " ".join(sorted(name for name in names if not name.startswith("own/")))  # those are the library's
+
+
 def main() -> None:
     import warnings
 
     warnings.filterwarnings("ignore")
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(("published", "library", "outcome", "largest relative difference", "said"))
+    writer.writerow(("published", "library", "outcome", "largest relative difference", "said", "files"))
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         compared = Compared(Path(folder))
@@ -435,7 +443,8 @@ def main() -> None:
                 continue
             found = judge(compared, name, row)
             largest = f"{found.largest:.0e}" if found.kind == "equal" else ""
-            writer.writerow((name, row.library, found.kind, largest, "" if found.kind == "equal" else found.said))
+            said = "" if found.kind == "equal" else found.said
+            writer.writerow((name, row.library, found.kind, largest, said, files_of(row)))
             sys.stdout.flush()
 
 
