@@ -211,6 +211,13 @@ def test_patience_may_be_longer_than_a_socket_knows(server: World, monkeypatch: 
     assert len(server.asked()) == 20
 
 
+def test_a_server_that_is_busy_is_asked_until_patience_ends(server: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRGATE_SERVER_VISION_PATIENCE", "6")
+    model, started = opened(), time.monotonic()
+    server.fault = lambda _: (503, b"", {}) if time.monotonic() - started < 4.5 else None
+    assert model.answer([ASKED] * 20, 5)[0] == "doctor"
+
+
 def test_a_slow_server_is_given_up_when_patience_ends(server: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRGATE_SERVER_VISION_PATIENCE", "2")
     model = opened()

@@ -152,8 +152,9 @@ class Server:
                     self._refuse(f"answers {path} with something else than the protocol has", "ask who runs it")
             if status and status not in _LATER:
                 self._refused(status, path, content)
-            wait = min(max(pause, later), 60.0)
-            if time.monotonic() + wait >= end or self._halted.wait(wait):
+            left = end - time.monotonic()
+            wait = min(max(min(pause, max(left / 2, 0.25)), later), 60.0)  # the last try is near the end of patience
+            if wait >= left or self._halted.wait(wait):
                 why = f"status {status}" if status else content.decode()
                 self._refuse(
                     f"does not answer within {self.patience:g} s ({why})", "start it again, and run this again"
