@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toy_repository import Toy
 
 pytest_plugins = ["pytester"]
+_FEW_PLUGINS = "-p no:hydra_pytest -p no:anyio -p no:slipcover -p no:hypothesispytest"
 
 
 @pytest.hookimpl(trylast=True)
@@ -49,6 +50,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
+        session.config.pluginmanager.register(Froze(), "froze")
+
+
+class Froze:
+    """What files of tests leave behind (libraries, fixtures of the session) is not looked at in the next files: builds
+    and trainings collect garbage themselves, which took a tenth of a worker's time."""
+
+    file: Path | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if item.path != self.file:
+            self.file = item.path
+            gc.collect()
+            gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -126,6 +142,8 @@ def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
         import scipy.special  # noqa: F401 - pytester forgets what an inner run imports, and this imports only once
         from warm_python import warm_python
 
+        request.getfixturevalue("pytester")  # takes PYTEST_ADDOPTS away
+        monkeypatch.setenv("PYTEST_ADDOPTS", _FEW_PLUGINS)
         monkeypatch.setattr(pytest.Pytester, "_getpytestargs", lambda _: (warm_python(), "-m", "pytest"))
 
 
@@ -133,7 +151,7 @@ def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 def _no_plugins_of_others() -> Iterator[None]:
     """A pytest that a test starts loads no plugin that no suite needs: hydra takes 0.3 s each, hypothesis 0.1 s."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTEST_ADDOPTS", "-p no:hydra_pytest -p no:anyio -p no:slipcover -p no:hypothesispytest")
+        patch.setenv("PYTEST_ADDOPTS", _FEW_PLUGINS)
         yield
 
 
