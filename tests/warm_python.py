@@ -14,34 +14,57 @@ import contextlib
 import functools
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 _PACKAGES = (
+    "builds",
     "data",
     "data.remote",
+    "formulas.metrics",
+    "formulas.statistics",
     "gate",
     "gate.baselines",
+    "gate.selftest",
     "interfaces.cli",
     "metrics",
     "models",
     "models.checkpoints",
+    "portraits",
     "probes",
     "reports",
+    "studies.comparison",
     "suites",
     "tracking",
+)
+_OF_RUNS = (
+    "PIL.Image",
+    "PIL.ImageOps",
+    "diffusers",
+    "email.policy",
+    "encodings.utf_8_sig",
+    "hypothesis.extra.numpy",
+    "importlib_metadata._adapters",
+    "pyarrow.compute",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "sklearn.linear_model",
+    "typer._adapters",
 )
 _OF_PLUGINS = (
     "asyncio",
@@ -112,6 +135,8 @@ def _serve(address: str, client: str, *first: str) -> None:
     for name in first:
         importlib.import_module(name)
     import_everything()
+    if os.environ.get("FAIRGATE_TESTS") != "all":
+        migrate_once()
     sys.executable = client  # what a fork starts is a fork too
     gc.collect()
     gc.freeze()  # or a fork's collections copy every page of what is imported
@@ -131,7 +156,7 @@ def import_everything() -> None:
 
     Of pytest's plugins, what they import: pytest warns of a plugin that was imported before it could rewrite it.
     """
-    for name in ("PIL.Image", "PIL.ImageOps", "pyarrow.compute", "pyarrow.parquet", "scipy.stats", *_OF_PLUGINS):
+    for name in (*_OF_RUNS, *_OF_PLUGINS):
         importlib.import_module(name)
     for name in _PACKAGES:
         package = importlib.import_module(f"fairgate.{name}")
@@ -148,6 +173,7 @@ def import_everything() -> None:
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")  # 1.5 s, for each run that MLflow is told of
     importlib.import_module("sqlalchemy.orm").configure_mappers()
     importlib.import_module("torch").set_num_threads(1)
+    importlib.import_module("PIL.Image").preinit()
     read_tokenizer_once()
 
 
@@ -168,6 +194,54 @@ def read_tokenizer_once() -> None:
 
     SimpleTokenizer.__init__, SimpleTokenizer.reads_once = init, True
     SimpleTokenizer()
+
+
+def migrate_once() -> None:
+    """MLflow makes the tables of a new store by dozens of migrations, which takes a second: they run once, and further
+    SQLite stores of this process and its forks begin as a copy of those tables. The night has every store migrated."""
+    from mlflow.store.db import utils
+    from sqlalchemy import Engine, inspect
+    from sqlalchemy.exc import OperationalError
+
+    migrate = utils._initialize_tables
+    with tempfile.TemporaryDirectory(prefix="tables-") as folder:
+        place = Path(folder, "tables.db")
+        if (child := os.fork()) == 0:  # what migrations import and configure stays there
+            _migrate_and_leave(place)
+        assert os.waitpid(child, 0)[1] == 0, "MLflow did not make its tables"
+        tables = place.read_bytes()
+
+    def copied(engine: Engine) -> None:
+        if engine.dialect.name != "sqlite" or inspect(engine).get_table_names():
+            migrate(engine)
+            return
+        with contextlib.closing(engine.raw_connection()) as new, contextlib.closing(sqlite3.connect(":memory:")) as old:
+            old.deserialize(tables)
+            assert isinstance(new.driver_connection, sqlite3.Connection)
+            try:
+                old.backup(new.driver_connection)
+            except sqlite3.Error as error:  # a full disk, as SQLAlchemy tells it
+                raise OperationalError("copy", None, error) from error
+
+    utils._initialize_tables = copied
+
+
+def _migrate_and_leave(place: Path) -> NoReturn:
+    code = 1
+    try:
+        from mlflow.store.db import utils
+        from sqlalchemy import create_engine
+
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            engine = create_engine(f"sqlite:///{place}")
+            utils._initialize_tables(engine)
+            engine.dispose()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _child(asked: socket.socket) -> None:
