@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nightly import some
 from scipy import stats
 
 from fairgate.data import Index
@@ -174,7 +175,7 @@ def failures(metric: str, rng: np.random.Generator, shape: str, lost: float, run
     return failed / runs
 
 
-@pytest.mark.parametrize("shape", ["normal", "skewed"])
+@pytest.mark.parametrize("shape", some(["skewed", "normal"], few=1))
 def test_without_a_change_few_runs_fail_and_with_a_large_one_nearly_all(shape: str) -> None:
     """Of 100 runs at 5%, 99 in 100 simulations have at most 11 failures. For a regression the margin is 0, where a
     false failure is likeliest."""

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from nightly import EVERYTHING
 from toy_repository import Toy, toy_repository
 from typer.testing import CliRunner
 
@@ -17,7 +18,7 @@ from fairgate.records.comparison import AuditCollection, AuditRecord, Classifica
 
 ROOT = Path(__file__).parents[3]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
-MODELS = ["base", "tuned", "biased", "whackamole"]
+MODELS = ["base", "tuned", "biased", *(["whackamole"] if EVERYTHING else [])]
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -84,7 +85,7 @@ def test_an_unknown_suite_ends_with_4(toy: Toy) -> None:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory, embedded_cache: Path) -> tuple[AuditRecord, str]:
-    """Four checkpoints of the demonstration data, compared; and what the terminal said."""
+    """Checkpoints of the demonstration data, compared; and what the terminal said."""
     folder = tmp_path_factory.mktemp("embedded")
     addresses = [f"open_clip:local-dir:build/portraits/checkpoints/{name}" for name in MODELS]
     words = [word for address in addresses for word in ("--model", address)]

@@ -155,10 +155,16 @@ class Structure(HTMLParser):
         self.found |= {(tag, name) for name, _ in attrs} | {(tag, "")}
 
 
+@pytest.fixture(scope="module")
+def harmless_structure(record: AuditRecord) -> Structure:
+    """Of the page with its own names."""
+    return Structure(comparison_html(record))
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_text_in_the_page(record: AuditRecord, name: str) -> None:
+def test_a_hostile_name_is_text_in_the_page(record: AuditRecord, harmless_structure: Structure, name: str) -> None:
     page = comparison_html(named(record, name))
-    assert Structure(page).found <= Structure(comparison_html(record)).found
+    assert Structure(page).found <= harmless_structure.found
     assert page.count("<script") == 1
     assert not set(page) & set("\u202e\x1b\r\t")
 
