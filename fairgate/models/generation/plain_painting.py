@@ -68,6 +68,22 @@ class PlainPainter:
         return in_fitting_batches(partial(self._paint, steps, guidance), prompts, seeds, self.pipeline.device)
 
     def _paint(self, steps: int, guidance: float, prompts: Sequence[str], seeds: Sequence[int]) -> list[Any]:
+        """Pictures of one call, or one a call if the pipeline draws from torch's own generator too, as those do that
+        write a prompt anew: what is drawn there for several pictures belongs to none of their seeds."""
+        torch.manual_seed(seeds[0])
+        before = self._drawn()
+        made = self._called(steps, guidance, prompts, seeds)
+        if len(seeds) == 1 or torch.equal(before, self._drawn()):
+            return made
+        alone = zip(prompts, seeds, strict=True)
+        return [self._paint(steps, guidance, [prompt], [seed])[0] for prompt, seed in alone]
+
+    def _drawn(self) -> torch.Tensor:
+        """The state of torch's own generators, which each draw changes."""
+        cuda = [torch.cuda.get_rng_state(self.pipeline.device)] if self.pipeline.device.type == "cuda" else []
+        return torch.cat([torch.get_rng_state(), *cuda])
+
+    def _called(self, steps: int, guidance: float, prompts: Sequence[str], seeds: Sequence[int]) -> list[Any]:
         more: dict[str, Any] = {"guidance_scale": guidance, "height": self._side, "width": self._side}
         options = {name: value for name, value in more.items() if name in self._takes and value is not None}
         with quiet(), checkpoints.naming(self.where, "paint"):
@@ -112,8 +128,9 @@ def _needs_picture(pipeline_class: Any, takes: Mapping[str, inspect.Parameter]) 
     those that paint from a text alone: FLUX.2 does both."""
     listed = pipeline_class in AUTO_TEXT2IMAGE_PIPELINES_MAPPING.values()
     paints = listed and "ControlNet" not in pipeline_class.__name__
-    needed = {name for name, each in takes.items() if each.default is each.empty or (name == "image" and not paints)}
-    return not needed.isdisjoint({"image", "mask_image"})
+    shown = {"image", "images", "mask_image"} & takes.keys()
+    needed = {name for name in shown if takes[name].default is inspect.Parameter.empty}
+    return bool(needed if paints else needed | shown - {"mask_image"})
 
 
 def _network(folder: Path, part: str, library: str, name: str, device: checkpoints.Device, where: str) -> Any:

@@ -91,6 +91,7 @@ def test_a_pipeline_paints_what_its_own_call_paints(saved: Path) -> None:
         ("StableDiffusion3Img2ImgPipeline", True),
         ("StableDiffusionInpaintPipeline", True),
         ("StableDiffusionControlNetPipeline", True),
+        ("JoyImageEditPlusPipeline", True),
     ],
 )
 def test_a_pipeline_that_also_edits_paints_from_a_text_alone(name: str, needs: bool) -> None:
@@ -98,6 +99,16 @@ def test_a_pipeline_that_also_edits_paints_from_a_text_alone(name: str, needs: b
 
     pipeline = getattr(diffusers, name)
     assert _needs_picture(pipeline, _parameters(pipeline)) is needs
+
+
+def test_what_a_pipeline_draws_by_itself_is_decided_by_the_seed_of_each_picture(saved: Path) -> None:
+    here, prompts, seeds = painter(saved), ["a photo of a doctor"] * 3, [5, 6, 7]
+    here.pipeline.scheduler.register_to_config(stochastic_sampling=True)  # noise of torch's own generator
+    together = here.paint(prompts, seeds, 3, 2.0)
+    torch.rand(1)
+    alone = [here.paint(prompts[:1], [seed], 3, 2.0)[0] for seed in (7, 6, 5)][::-1]
+    np.testing.assert_array_equal(together, alone)
+    assert np.abs(np.subtract(*together[:2], dtype=float)).max() > 10
 
 
 @pytest.mark.parametrize(
