@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import multiprocessing
@@ -451,6 +452,30 @@ def test_labels_that_share_a_prompt_have_the_numbers_of_a_forward_pass_each(
         together = loaded.answers(shown, 4)
         loaded.shares = False
         assert loaded.answers(shown, 4) == together
+
+
+def test_pictures_that_change_places_in_a_batch_are_shown_alone_however_long_their_prompt_is(
+    tmp_path: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import transformers
+
+    forward = transformers.Gemma3ForConditionalGeneration.forward
+
+    @functools.wraps(forward)  # `generate` reads its parameters
+    def exchanging(self: Any, *given: Any, **named: Any) -> Any:
+        outputs = forward(self, *given, **named)
+        if named.get("pixel_values") is not None:
+            outputs.logits = outputs.logits.flip(0)
+        return outputs
+
+    folder = save_seeing(gemma3, tmp_path / "seeing")
+    monkeypatch.setattr(transformers.Gemma3ForConditionalGeneration, "forward", exchanging)
+    monkeypatch.setattr(engine, "_SCORED_TOKENS", 1)  # as of prompts of 2,000 tokens, which are scored alone
+    loaded = open_seeing(find_plain(folder, None, "vlm"), Asking("{image}a photo of a", "sum"), CPU, 0)
+    shown = [loaded.inputs(Image.open(io.BytesIO(blob)).convert("RGB")) for blob in pictures.blobs[:3]]
+    with scoring(CPU):
+        assert not loaded.shares
+        assert loaded.answers(shown, 4) == [loaded.answers([each], 4)[0] for each in shown]
 
 
 @pytest.mark.usefixtures("seeing_here")

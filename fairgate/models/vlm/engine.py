@@ -160,8 +160,12 @@ class ContinuedPrompt:
     def log_likelihoods(self, shown: Sequence[Inputs], labels: Sequence[Tokens]) -> Floats:
         """Summed log-probabilities of labels, given by their tokens, after what is shown, given as `inputs`: (shown,
         labels) float64."""
+        return self._shared(shown, labels, _SCORED_TOKENS)
+
+    def _shared(self, shown: Sequence[Inputs], labels: Sequence[Tokens], at_once: int) -> Floats:
+        """The same, so many tokens of prompts at once."""
         sums = np.empty((len(shown), len(labels)))
-        for places, joined in _alike(shown, _SCORED_TOKENS):
+        for places, joined in _alike(shown, at_once):
             sums[places] = (self._of_encoder if self._seq2seq else self._of_decoder)(joined, labels)
         return sums
 

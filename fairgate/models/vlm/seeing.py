@@ -95,7 +95,8 @@ class VisionLanguage(ContinuedPrompt):
             limits = _limits(self.model.config.get_text_config(decoder=True).to_dict())
             self._longest = max(_length(shown, labels), min(limits, default=_MOST_IMAGE_TOKENS + 2 * _LONGEST))
             with torch.inference_mode(), torch.autocast(self._device.type, enabled=False):
-                differ = super().log_likelihoods(shown, labels) - self._plainly(shown, labels)
+                at_once = len(shown) * _length(shown, labels)  # all: answers are given to more than labels are scored
+                differ = self._shared(shown, labels, at_once) - self._plainly(shown, labels)
         except Exception:  # of any type: each model refuses in its own way what it does not take
             return False
         return bool(np.abs(differ).max() <= _NEAR)
