@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import json
 import multiprocessing
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -871,14 +873,16 @@ def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_i
     assert made == ["a", "short", "b", "short"]
 
 
-def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
+    pictures = weakref.WeakSet[Image.Image]()
 
     class Model:
         shares, unused, tokens, log_likelihoods = True, (), None, None
 
-        def inputs(self, _: Image.Image, message: str) -> str:
+        def inputs(self, picture: Image.Image, message: str) -> str:
             made.append(message)
+            pictures.add(picture)
             return message
 
         def answers(self, shown: list[str], _: int) -> list[str]:
@@ -890,6 +894,8 @@ def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about(monkeypatch: p
     assert made == []
     assert functions["answers"]([0, 1], 1) == functions["answers"]([0, 1], 1) == ["a", "b"]
     assert made == ["a", "b"]
+    gc.collect()
+    assert not pictures
 
 
 def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.MonkeyPatch) -> None:

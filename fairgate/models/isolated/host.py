@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,19 +53,24 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
 
     model = open_seeing(found, asking, device, seed)
 
-    kept = dict[int, Callable[[], Any]]()
+    kept = dict[int, Any]()
 
     def keep(number: int, levels: Any, message: str | None) -> None:
-        kept[number] = cache(partial(model.inputs, Image.fromarray(levels), message))
+        kept[number] = partial(model.inputs, Image.fromarray(levels), message)
         if device.is_cuda:  # on a CPU, torch's threads for a second thread would slow the model's
             with suppress(Exception):  # of any type: raised again where the answer is waited for
-                kept[number]()
+                inputs(number)
+
+    def inputs(number: int) -> Any:
+        if callable(kept[number]):
+            kept[number] = kept[number]()  # and the picture, which is often larger, is let go
+        return kept[number]
 
     def of_kept(function: Callable[..., Any], numbers: Sequence[int], *given: Any) -> Any:
         for number in list(kept):  # what was asked about before; later ones may be asked about again, by halves
             if number < numbers[0]:
                 del kept[number]
-        return function([kept[number]() for number in numbers], *given)
+        return function([inputs(number) for number in numbers], *given)
 
     with scoring(device):
         facts = {"shares": model.shares, "unused": model.unused}
