@@ -875,14 +875,14 @@ def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_i
 
 def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    pictures = weakref.WeakSet[Image.Image]()
+    pictures: list[weakref.ref[Image.Image]] = []
 
     class Model:
         shares, unused, tokens, log_likelihoods = True, (), None, None
 
         def inputs(self, picture: Image.Image, message: str) -> str:
             made.append(message)
-            pictures.add(picture)
+            pictures.append(weakref.ref(picture))
             return message
 
         def answers(self, shown: list[str], _: int) -> list[str]:
@@ -895,7 +895,7 @@ def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about_and_let_go(mon
     assert functions["answers"]([0, 1], 1) == functions["answers"]([0, 1], 1) == ["a", "b"]
     assert made == ["a", "b"]
     gc.collect()
-    assert not pictures
+    assert [picture() for picture in pictures] == [None, None]
 
 
 def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
