@@ -743,7 +743,8 @@ OPENED = framed("{'missing': []}")
         (framed("{}", "[['<f4', [1 << 40]]]") + "time.sleep(60)", "ended early \\(ValueError"),
         (framed("{}", "[['<f4', [-1]]]") + "time.sleep(60)", "ended early \\(ValueError"),
         (framed("{'@array': 0}", "[['<f4', [0]]]") + "time.sleep(60)", "ended early \\(ValueError"),
-        (framed("{'a': {'@array': 'x'}}") + "time.sleep(60)", "ended early \\(TypeError"),
+        (framed("{'a': {'@array': 'x'}}") + "time.sleep(60)", "ended early \\(KeyError"),
+        (framed("[{'@array': 0}] * 2", "[['<f4', [0]]]") + "time.sleep(60)", "ended early \\(KeyError"),
         ("out.write(struct.pack('<I', 99999) + b'[' * 99999); out.flush(); time.sleep(60)", "\\(RecursionError"),
         ("os.close(1); time.sleep(60)", "ended early \\(signal 9"),
         (framed("{'error': 'E', 'words': 'w', 'doing': '\\x1b[31mno'}"), "no \\(E: w\\)"),
@@ -752,7 +753,7 @@ OPENED = framed("{'missing': []}")
     ids=[
         *("killed", "broken", "a slow step", "errors that cannot be read"),
         *("too long", "pickled", "objects", "too large", "a negative size"),
-        *("an array for a message", "no place of an array"),
+        *("an array for a message", "no place of an array", "an array twice"),
         *("too deep", "silent and alive", "an error of its own words", "an error"),
     ],
 )

@@ -56,8 +56,8 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
     if length > _LONGEST:
         raise ValueError("a message is too long")
     header = json.loads(_exactly(stream, length))
-    arrays, left = [], _LARGEST
-    for kind, shape in header["arrays"]:
+    arrays, left = dict[int, NDArray[Any]](), _LARGEST
+    for place, (kind, shape) in enumerate(header["arrays"]):
         few = len(shape) <= _SIDES
         if kind not in KINDS or not few or not all(isinstance(n, int) and 0 <= n < _LARGEST for n in shape):
             raise ValueError("a message describes no array")
@@ -65,9 +65,10 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
         left -= size
         if left < 0:
             raise ValueError("a message is too large")
-        arrays.append(np.frombuffer(_exactly(stream, size), dtype=kind).reshape(shape))
+        arrays[place] = np.frombuffer(_exactly(stream, size), dtype=kind).reshape(shape)
+    # each array once: a million references to a large one would be stacked
     content = json.loads(
-        header["content"], object_hook=lambda made: arrays[made[_ARRAY]] if made.keys() == {_ARRAY} else made
+        header["content"], object_hook=lambda made: arrays.pop(made[_ARRAY]) if made.keys() == {_ARRAY} else made
     )
     if not isinstance(content, dict):
         raise ValueError("a message is no object")
