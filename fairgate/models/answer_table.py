@@ -88,8 +88,13 @@ class PrecomputedAnswers(Precomputed, scheme="answers"):
 
     def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:  # noqa: ARG002 - as the model wrote
         """The table's answer to every image's prompt. Raises ScoresError where there is none."""
-        if not self.prompted:
-            self._require_one_question(prompts)
+        for row, prompt in enumerate(() if self.prompted else prompts):
+            if prompt and self._asked.setdefault(row, prompt) != prompt:
+                raise ScoresError(
+                    "several questions are asked, and the table does not say which of them it answers.",
+                    where=str(self.path),
+                    remedy="add the column `prompt`, with the question to the letter",
+                )
         wanted = [(row, prompt if self.prompted else "") for row, prompt in enumerate(prompts)]
         lost = [key for key, prompt in zip(wanted, prompts, strict=True) if prompt and key not in self.answers]
         if lost:
@@ -106,15 +111,6 @@ class PrecomputedAnswers(Precomputed, scheme="answers"):
             )
         given = [self.answers[key] if prompt else "" for key, prompt in zip(wanted, prompts, strict=True)]
         return np.array(given, dtype=object)
-
-    def _require_one_question(self, prompts: Sequence[str]) -> None:
-        for row, prompt in enumerate(prompts):
-            if prompt and self._asked.setdefault(row, prompt) != prompt:
-                raise ScoresError(
-                    "several questions are asked, and the table does not say which of them it answers.",
-                    where=str(self.path),
-                    remedy="add the column `prompt`, with the question to the letter",
-                )
 
 
 def _targets(arrow: Any, rows: Sequence[tuple[int, str]]) -> dict[tuple[int, str], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
@@ -27,6 +26,7 @@ from fairgate.models.checkpoints import repositories_of
 
 KEY_VARIABLE = "FAIRGATE_CACHE_KEY"
 _SHORTEST_KEY = 16
+_OF_THIS_PROCESS = secrets.token_bytes(KEY_BYTES)
 
 
 class CacheWarning(UserWarning):
@@ -187,12 +187,7 @@ def cache_key(root: Path | None = None) -> bytes:
             stacklevel=3,
         )
         key = None
-    return key or _key_of_this_process()
-
-
-@functools.cache
-def _key_of_this_process() -> bytes:
-    return secrets.token_bytes(KEY_BYTES)
+    return key or _OF_THIS_PROCESS
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str]) -> str:

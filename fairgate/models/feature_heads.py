@@ -28,11 +28,7 @@ Pool = Literal["cls", "cls_mean", "mean", "pooled"]
 Table = NDArray[np.float32]
 _LONGEST = 200
 _Note = Annotated[str, AfterValidator(lambda text: clean(text, _LONGEST))]
-
-
-def _of_json(labels: object) -> object:
-    """A file's metadata are texts."""
-    return from_json(labels) if isinstance(labels, str) else labels
+_OF_TEXT = BeforeValidator(lambda labels: from_json(labels) if isinstance(labels, str) else labels)  # a file's metadata
 
 
 class Head(BaseModel):
@@ -43,7 +39,7 @@ class Head(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    labels: Annotated[tuple[str, ...] | None, BeforeValidator(_of_json)] = None
+    labels: Annotated[tuple[str, ...] | None, _OF_TEXT] = None
     attribute: _Note = ""
     pool: Pool | None = None
     release: _Note = ""

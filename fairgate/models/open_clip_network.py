@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -118,9 +117,6 @@ def download(architecture: str, tag: str) -> Path:
         ) from error
 
 
-_MUTED = threading.RLock()
-
-
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
     """Mute warnings: open_clip logs that weights are not loaded, which is intended here.
@@ -128,12 +124,14 @@ def _without_advice() -> Iterator[None]:
     The handler prevents `logging.warning` from installing one of its own, which would stay for the whole process.
     """
     root, handler = logging.getLogger(), logging.NullHandler()
-    with _MUTED:  # two threads at once would take each other's muting for what was there before, and leave it
-        before = logging.root.manager.disable
-        root.addHandler(handler)
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(before)
-            root.removeHandler(handler)
+
+    def urgent(record: logging.LogRecord) -> bool:  # a filter of its own: two threads may load at once
+        return record.levelno > logging.WARNING
+
+    root.addHandler(handler)
+    root.addFilter(urgent)
+    try:
+        yield
+    finally:
+        root.removeFilter(urgent)
+        root.removeHandler(handler)

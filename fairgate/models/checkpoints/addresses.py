@@ -92,13 +92,9 @@ def judging(root: Path) -> Iterator[None]:
 
 def repositories_of(base: Path) -> list[Path]:
     """The tops of the git work trees that hold `base`, and what it is a copy of; without git, none."""
-    found = (_work_tree(one) for one in (base, _JUDGED.get()) if one is not None)
-    return [top for top in found if top is not None]
-
-
-def _work_tree(folder: Path) -> Path | None:
-    real = folder.resolve()
-    return next((top for top in (real, *real.parents) if (top / ".git").exists()), None)
+    real = [folder.resolve() for folder in (base, _JUDGED.get()) if folder is not None]
+    tops = (next((top for top in (one, *one.parents) if (top / ".git").exists()), None) for one in real)
+    return [top for top in tops if top is not None]
 
 
 def resolve(address: str, base: Path) -> Path:

@@ -134,7 +134,9 @@ def merge_by_peft(model: Any, config: PeftSettings, tensors: Mapping[str, Any], 
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils import ModulesToSaveWrapper
 
-    shared, parents = _shared_weights(model), dict(model.named_modules())
+    uses = Counter(each.data_ptr() for _, each in model.named_parameters(remove_duplicate=False))
+    shared = {address for address, count in uses.items() if count > 1}  # an embedding that is also the last layer
+    parents = dict(model.named_modules())
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -210,12 +212,6 @@ def _input(layer: Any, name: str, where: str) -> Any:
     if type(layer).__name__ == "Conv1D":  # the linear layer of GPT-2
         return torch.randn(8, len(layer.weight))
     raise _unfit(f"'{name}' is a {type(layer).__name__}, of which fairgate merges no update", where)
-
-
-def _shared_weights(model: Any) -> set[int]:
-    """Addresses of weights that a model has under several names, such as an embedding that is also the last layer."""
-    uses = Counter(each.data_ptr() for _, each in model.named_parameters(remove_duplicate=False))
-    return {address for address, count in uses.items() if count > 1}
 
 
 def _require_alone(what: str, layer: Any, shared: set[int], where: str) -> None:

@@ -56,10 +56,7 @@ def _in_order(names: object) -> object:
     return listed
 
 
-def _two_sides(size: object) -> object:
-    return (size, size) if isinstance(size, int | float | str) else size
-
-
+_TWO_SIDES = BeforeValidator(lambda size: (size, size) if isinstance(size, int | float | str) else size)
 _Side = Annotated[int, Field(strict=True, ge=1, le=MAX_SIDE)]
 _Three = tuple[float, float, float]
 
@@ -70,7 +67,7 @@ class _Arguments(BaseModel):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Annotated[Any, AfterValidator(_plain_numbers)]] = Field(init=False)
 
-    img_size: Annotated[tuple[_Side, _Side] | None, BeforeValidator(_two_sides)] = None
+    img_size: Annotated[tuple[_Side, _Side] | None, _TWO_SIDES] = None
     dynamic_img_size: bool = False
     global_pool: Annotated[str, Field(pattern=r"^[a-z_]{0,20}$")] | None = None
 

@@ -124,7 +124,9 @@ class SetPainting:
     def _scheduler(self, begin: int = 0, end: int | None = None) -> Any:
         """The scheduler from a step on. Raises ModelError where one that looks back would be cut in two."""
         scheduler = self.parts.scheduler(self.how.steps, self.how.scheduler)
-        if (begin > 0 or (end is not None and end < self.steps)) and _looks_back(scheduler):
+        state = any(hasattr(scheduler, name) for name in ("model_outputs", "ets"))  # of multistep solvers
+        looks_back = state or scheduler.order != 1 or not hasattr(scheduler, "set_begin_index")
+        if looks_back and (begin > 0 or (end is not None and end < self.steps)):
             raise ModelError(
                 f"{type(scheduler).__name__} remembers earlier steps, and cannot stop half way.",
                 where=self.parts.uri,
@@ -192,12 +194,6 @@ class SetPainting:
         tokenizer, length = self.parts.tokenizers[0], self._conditioning.tokens.shape[1]
         found = [align_tokens(self.captions[0], caption, tokenizer, length, self.phrases) for caption in self.captions]
         return Words.of(found, self.parts.device)
-
-
-def _looks_back(scheduler: Any) -> bool:
-    """Whether a step depends on what earlier steps saw (multistep solvers, second order), or cannot be begun at."""
-    state = any(hasattr(scheduler, name) for name in ("model_outputs", "ets"))
-    return state or scheduler.order != 1 or not hasattr(scheduler, "set_begin_index")
 
 
 def _pieces(numbers: Sequence[int], members: int, rows: int) -> Iterator[tuple[Sequence[int], int, int]]:

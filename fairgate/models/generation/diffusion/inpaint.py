@@ -52,7 +52,9 @@ class DiffusionInpainter(Diffusing):
         with naming(self.uri, "inpaint"):
             latents = made_latents(model, "Inpaint", prompts, how, seeds, **given)
             made = at_size(model.decode(latents), own)
-            return [_pasted(*each) for each in zip(made, images, masks, strict=True)]
+            # where a mask is not True, the original's very pixels
+            sides = [[np.asarray(each.convert("RGB")) for each in pair] for pair in zip(made, images, strict=True)]
+            return [fromarray(np.where(mask[..., None], *pair)) for mask, pair in zip(masks, sides, strict=True)]
 
 
 def _one_size(images: Sequence[Image], masks: Sequence[Mask]) -> Size:
@@ -65,9 +67,3 @@ def _one_size(images: Sequence[Image], masks: Sequence[Mask]) -> Size:
             remedy="batch pictures of one size, each with a mask that was made from it",
         )
     return sizes[0]
-
-
-def _pasted(made: Image, original: Image, mask: Mask) -> Image:
-    """`made` where the mask is True, and the original's very pixels elsewhere; both of one size."""
-    chosen = np.where(mask[..., None], np.asarray(made.convert("RGB")), np.asarray(original.convert("RGB")))
-    return fromarray(chosen)
