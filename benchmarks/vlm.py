@@ -304,7 +304,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     if options.tiny:
-        options.device, options.pictures, options.batches = "cpu", 64, [8, 16]
+        options.device, options.pictures, options.batches = "cpu", 128, [8, 16, 32]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         KINDS["448 px"] = (448, 448)

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -807,7 +808,7 @@ def test_pictures_are_prepared_while_a_question_about_others_is_answered() -> No
         thread = threading.Thread(target=messages.serve, args=(pickle.dumps(waiting_model), [], questions, telling_))
         thread.start()
         with os.fdopen(asking, "wb") as writing:
-            for question in (("likelihoods", (), True), ("keep", (), False)):
+            for question in (("likelihoods", (), True, False), ("keep", (), False, True)):
                 pickle.dump(question, writing)
         assert [messages.receive(answers) for _ in range(2)] == [{"missing": []}, {"answer": True}]
         thread.join()
@@ -874,15 +875,13 @@ def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_i
     assert made == ["a", "short", "b", "short"]
 
 
-def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+def test_pictures_are_let_go_as_soon_as_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     pictures: list[weakref.ref[Image.Image]] = []
 
     class Model:
         shares, unused, tokens, log_likelihoods = True, (), None, None
 
         def inputs(self, picture: Image.Image, message: str) -> str:
-            made.append(message)
             pictures.append(weakref.ref(picture))
             return message
 
@@ -892,11 +891,36 @@ def test_on_a_cpu_pictures_are_prepared_when_they_are_asked_about_and_let_go(mon
     functions = kept_for(CPU, Model(), monkeypatch)
     for number, message in enumerate(("a", "b")):
         functions["keep"](number, np.zeros((2, 2, 3), np.uint8), message)
-    assert made == []
-    assert functions["answers"]([0, 1], 1) == functions["answers"]([0, 1], 1) == ["a", "b"]
-    assert made == ["a", "b"]
     gc.collect()
     assert [picture() for picture in pictures] == [None, None]
+    assert functions["answers"]([0, 1], 1) == functions["answers"]([0, 1], 1) == ["a", "b"]
+    assert len(pictures) == 2
+
+
+def test_what_is_told_is_done_in_order_by_the_thread_that_answers_and_few_questions_wait_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, threads, ahead = list[int](), set[str](), list[int]()
+    questions, ends = io.BytesIO(), list[int]()
+    for number in range(8):
+        pickle.dump(("keep", (number,), False, False), questions)
+        ends.append(questions.tell())
+    pickle.dump(("answers", (), True, False), questions)
+    questions.seek(0)
+
+    def keep(number: int) -> None:
+        time.sleep(0.05)  # as long as the thread that reads would need for all
+        kept.append(number)
+        threads.add(threading.current_thread().name)
+        ahead.append(sum(end <= questions.tell() for end in ends) - len(kept))
+
+    monkeypatch.setattr(pickle, "loads", lambda model: model)
+    written = io.BytesIO()
+    messages.serve(lambda: ({}, {"keep": keep, "answers": lambda: kept}), [], questions, written)  # type: ignore[arg-type]
+    written.seek(0)
+    assert [messages.receive(written) for _ in range(2)] == [{"missing": []}, {"answer": list(range(8))}]
+    assert threads == {threading.current_thread().name}
+    assert max(ahead) == 3  # two that wait, and one in the reader's hand
 
 
 def test_the_process_ends_when_it_can_read_no_question(monkeypatch: pytest.MonkeyPatch) -> None:

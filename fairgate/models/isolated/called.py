@@ -118,6 +118,7 @@ class IsolatedSeeing:
 
     def __init__(self, found: TransformersFolder, asking: Asking, device: Device, seed: int) -> None:
         self._model = _opened("vlm", found, device, asking, seed)
+        self._beside = device.is_cuda  # on a CPU, torch's threads for a second thread would slow the model's
         self._numbers = itertools.count()
         self.shares = bool(self._model.facts.get("shares"))
         self.unused = [clean(str(name), 80) for name in list(self._model.facts.get("unused", ()))[:_MOST_SETTINGS]]
@@ -130,7 +131,7 @@ class IsolatedSeeing:
     def inputs(self, shown: Any, message: str | None = None) -> int:
         """The number under which the process keeps what it makes of a picture and a message (None: the prompt)."""
         number = next(self._numbers)
-        self._model.tell("keep", number, np.asarray(shown), message)
+        self._model.tell("keep", number, np.asarray(shown), message, beside=self._beside)
         return number
 
     def log_likelihoods(self, shown: Sequence[int], labels: Sequence[Sequence[int]]) -> NDArray[np.float64]:

@@ -78,13 +78,13 @@ class IsolatedModel:
     def ask(self, what: str, *given: Any) -> Any:
         """The answer to one question, which may be anything that a message holds; None for none. Raises as the class
         does."""
-        return self._answer(pickle.dumps((what, given, True), protocol=5)).get("answer")
+        return self._answer(pickle.dumps((what, given, True, False), protocol=5)).get("answer")
 
-    def tell(self, what: str, *given: Any) -> None:
-        """What the process is to do while it answers another question, or before the next one. Raises as the class
-        does."""
+    def tell(self, what: str, *given: Any, beside: bool = False) -> None:
+        """What the process is to do before it answers the next question; `beside`: at once, in another thread. Raises
+        as the class does."""
         with self._watched():
-            self._write(pickle.dumps((what, given, False), protocol=5))
+            self._write(pickle.dumps((what, given, False, beside), protocol=5))
 
     def close(self) -> None:
         """End the process."""

@@ -57,9 +57,8 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
 
     def keep(number: int, levels: Any, message: str | None) -> None:
         kept[number] = partial(model.inputs, Image.fromarray(levels), message)
-        if device.is_cuda:  # on a CPU, torch's threads for a second thread would slow the model's
-            with suppress(Exception):  # of any type: raised again where the answer is waited for
-                inputs(number)
+        with suppress(Exception):  # of any type: raised again where the answer is waited for
+            inputs(number)
 
     def inputs(number: int) -> Any:
         if callable(kept[number]):

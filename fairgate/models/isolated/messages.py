@@ -9,7 +9,7 @@ import pickle
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Queue
 from threading import Thread
 from typing import Any, BinaryIO
 
@@ -27,6 +27,7 @@ _ARRAY = "@array"
 """The key of an object that stands for an array: its place among those that follow."""
 _LONGEST = 1 << 24  # bytes of the JSON
 _LARGEST = 1 << 32  # bytes of all arrays
+_WAITING = 2  # questions that are read before they are answered
 _SIDES = 32  # of an array: a product of many or long numbers takes hours, in which nothing else runs
 
 
@@ -77,8 +78,8 @@ def receive(stream: BinaryIO) -> dict[str, Any]:
 
 def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answers: BinaryIO) -> None:
     """Open a model by a pickled function, tell the facts about it and what the machine could not take away, and answer
-    until nobody asks. A thread reads the questions, and does at once what nobody waits for, such as to prepare the
-    pictures of the next question."""
+    until nobody asks. A thread reads the questions, and does at once what is to be done `beside` their answers, such as
+    to prepare the pictures of the next question. Few questions wait to be answered: they may hold large pictures."""
     functions: dict[str, Callable[..., Any]] = {}
 
     def told() -> dict[str, Any]:
@@ -89,16 +90,16 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
     def answered(what: str, given: Sequence[Any]) -> dict[str, Any]:
         return {"answer": functions[what](*given)}
 
-    coming = SimpleQueue[tuple[str, Sequence[Any]] | None]()
+    coming = Queue[tuple[str, Sequence[Any], bool] | None](maxsize=_WAITING)
 
     def read() -> None:
         try:
             while True:
-                what, given, waits = pickle.load(questions)  # noqa: S301 - the parent's
-                if waits:
-                    coming.put((what, given))
-                else:
+                what, given, waits, beside = pickle.load(questions)  # noqa: S301 - the parent's
+                if beside:
                     functions[what](*given)
+                else:
+                    coming.put((what, given, waits))
         except EOFError:
             pass
         finally:  # also where it cannot go on
@@ -108,7 +109,11 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
     if functions:
         Thread(target=read, daemon=True).start()
         while (question := coming.get()) is not None:
-            _reply(answers, partial(answered, *question), "the model cannot answer")
+            what, given, waits = question
+            if waits:
+                _reply(answers, partial(answered, what, given), "the model cannot answer")
+            else:
+                functions[what](*given)
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytearray:

@@ -46,8 +46,7 @@ _MORE = ("chat", "template", "processor")
 CAPTIONS_VERSION = 1  # the same of `captions:`
 LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
-_AT_ONCE = 16  # pictures that a CPU answers about at once, if their prompts are short enough
-_AT_ONCE_CUDA = 32  # the same of a GPU: a step of decoding takes about as long for one
+_AT_ONCE = 32  # pictures that are answered about at once: a GPU's step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
 _UNUSED = "settings of decoding in the model's folder are not used, each token is the likeliest"
@@ -188,7 +187,7 @@ class SeeingModel(LabelLikelihoods):
             return np.array([clean(text) for text in engine.answers(shown, longest)], dtype=object)
 
         halving, unsaved = checkpoints.Halving(answers, self._device.name), 0
-        shown = self._pieces(todo, _AT_ONCE_CUDA if self._device.is_cuda else _AT_ONCE)
+        shown = self._pieces(todo, _AT_ONCE)
         prepared = self._prepared(shown, lambda row, image: engine.inputs(image, prompts[row]), what)
         try:
             with checkpoints.scoring(self._device), checkpoints.naming(self.uri, what), closing(prepared):

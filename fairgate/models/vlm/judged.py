@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -18,8 +18,8 @@ from fairgate.models.family import JudgedByText, Numbers, RowParts
 
 Average = Literal["sum", "mean"]
 Item = TypeVar("Item")
-Pieces = Generator[tuple[list[int], list[Any]]]
-"""Row numbers, and as many pictures or texts."""
+Pieces = Iterator[tuple[list[int], Iterable[Any]]]
+"""Row numbers, and as many pictures, each decoded when it is wanted, or texts."""
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1, "bf16": 1e-1}
 """Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
 equal tokens differ by the order of sums alone."""
@@ -106,12 +106,14 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
             asked = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if int(row) in wanted]
             for start in range(0, len(asked), at_once):
                 piece = asked[start : start + at_once]
-                yield [row for row, _ in piece], [decode_rgb(data, source, row) for row, data in piece]
+                yield [row for row, _ in piece], (decode_rgb(data, source, row) for row, data in piece)
 
-    def _prepared(self, pieces: Pieces, prepare: Callable[[int, Any], Any], what: str) -> Pieces:
+    def _prepared(
+        self, pieces: Pieces, prepare: Callable[[int, Any], Any], what: str
+    ) -> Generator[tuple[list[int], list[Any]]]:
         """Row numbers, and what is shown as the model takes it; on a GPU, made while it computes the piece before."""
 
-        def made() -> Pieces:
+        def made() -> Generator[tuple[list[int], list[Any]]]:
             for rows, shown in pieces:
                 with naming(self.uri, what):
                     inputs = [prepare(row, each) for row, each in zip(rows, shown, strict=True)]
