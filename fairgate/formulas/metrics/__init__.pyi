@@ -54,11 +54,9 @@ from .resampled import counts_at_k_weighted as counts_at_k_weighted
 from .resampled import ndkl_at_k_weighted as ndkl_at_k_weighted
 from .resampled import ranking as ranking
 from .resampled import weighted_group_counts as weighted_group_counts
-from .retrieval import SkewWithin as SkewWithin
 from .retrieval import bias_at_k as bias_at_k
 from .retrieval import found_at_k as found_at_k
 from .retrieval import max_skew_at_k as max_skew_at_k
-from .retrieval import max_skew_within as max_skew_within
 from .retrieval import min_skew_at_k as min_skew_at_k
 from .retrieval import ndkl_at_k as ndkl_at_k
 from .retrieval import normalized_entropy_at_k as normalized_entropy_at_k

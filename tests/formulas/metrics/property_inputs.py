@@ -113,22 +113,6 @@ def spread_galleries(draw: Draw) -> Rows:
 
 
 @st.composite
-def nested_galleries(draw: Draw) -> Rows:
-    """Galleries with a second attribute, `fixed`, within each group of which every group of the first appears."""
-    groups, fixed_groups = draw(st.integers(2, 3)), draw(st.integers(2, 3))
-    pairs = [(a, b) for a in range(groups) for b in range(fixed_groups)]
-    some = st.tuples(st.integers(-1, groups - 1), st.integers(-1, fixed_groups - 1))
-    both = np.array(draw(st.permutations([*pairs, *draw(st.lists(some, max_size=4))])))
-    scores = np.array(draw(st.lists(st.permutations(range(len(both))), min_size=1, max_size=2)), dtype=np.float64)
-    return Rows(
-        {"scores": scores, "labels": both[:, 0], "fixed": both[:, 1]},
-        {"scores": ("queries", "images"), "labels": ("images",), "fixed": ("images",)},
-        {"groups": groups, "fixed_groups": fixed_groups, "k": draw(st.integers(1, groups))},
-        {"labels": "groups", "fixed": "fixed_groups"},
-    )
-
-
-@st.composite
 def searches(draw: Draw, *, distinct: bool = True) -> Rows:
     """Scores and, for every query, which images are right: one at least."""
     queries, images = draw(st.integers(1, 4)), draw(st.integers(1, 6))

@@ -12,7 +12,6 @@ from property_inputs import (
     counts,
     eighths,
     galleries,
-    nested_galleries,
     resamples,
     searches,
     urns,
@@ -213,15 +212,6 @@ RANKINGS = [
     over_ties("min_skew_at_k"),
     over_ties("bias_at_k"),
     over_ties("normalized_entropy_at_k"),
-    Metric(
-        "max_skew_within",
-        nested_galleries(),
-        "queries fixed_groups",
-        lambda g: (
-            m.max_skew_within(g.scores, g.labels, g.fixed, g.k, groups=g.groups, fixed_groups=g.fixed_groups).max_skew
-        ),
-        (IMAGES, QUERIES, GROUPS, RISING, UNDEFINED, FIXED, COPIED, between(0.0, np.inf)),
-    ),
     Metric(
         "relative_difference",
         eighths("queries", "fixed_groups", low=1),

@@ -23,7 +23,6 @@ from fairgate.formulas.metrics import (
     implicit_association,
     intersection_over_union,
     max_skew_at_k,
-    max_skew_within,
     min_skew_at_k,
     misclassification_table,
     mutual_information,
@@ -69,9 +68,6 @@ GALLERY: dict[str, Call] = {
     "entropy_tie_range": entropy_tie_range,
     "ranking": ranking,
     "c_asc": lambda scores, labels, _, groups: c_asc(scores, labels, groups=groups),
-    "max_skew_within": lambda scores, labels, k, groups: max_skew_within(
-        scores, labels, np.array([0, 0, 1, 1]), k, groups=groups, fixed_groups=2
-    ),
 }
 
 
@@ -86,9 +82,8 @@ def test_a_ranking_metric_names_its_scores_its_labels_and_its_groups(name: str) 
         )
     with pytest.raises(MetricError, match=r"1 of 3 declared groups have no image: codes \[1\]|\[1, 0, 1\]"):
         metric(ONE, np.array([0, 2, 0, 2]), 1, groups=3)
-    if name != "max_skew_within":
-        # -1 is no group and no error: the same answer as without the image, or for Bias@K a place not counted
-        assert metric(ONE, np.array([0, 1, -1, 1]), 1, groups=2) is not None
+    # -1 is no group and no error: the same answer as without the image, or for Bias@K a place not counted
+    assert metric(ONE, np.array([0, 1, -1, 1]), 1, groups=2) is not None
 
 
 SHAPES: list[tuple[str, str, Call]] = [
@@ -139,7 +134,6 @@ CODES: list[tuple[str, str, Call]] = [
     ("sets: first at image 2", "0..1", lambda: by_set_and_group(FLAT, WRONG, ZEROS, n_sets=2, groups=4)),
     ("sets: first at image 1", "0..1", lambda: by_set_and_group(FLAT, -HALVES, ZEROS, n_sets=2, groups=4)),
     ("labels: first at image 2", "-1..2", lambda: by_set_and_group(FLAT, ZEROS, WRONG, n_sets=4, groups=3)),
-    ("fixed: first at image 2", "-1..1", lambda: max_skew_within(ONE, HALVES, WRONG, 1, groups=2, fixed_groups=2)),
     ("real_group: first at image 3", "under -1", lambda: neighbour_shares(np.eye(4), WRONG, np.eye(4), ZEROS, k=1)),
     ("target_group: first at image 1", "under 0", lambda: neighbour_shares(np.eye(4), ZEROS, np.eye(4), -HALVES, k=1)),
     ("labels: first at image 2", "-1..1", lambda: weighted_group_counts(WRONG, np.ones((1, 4), int), 2)),

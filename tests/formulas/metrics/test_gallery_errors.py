@@ -9,7 +9,6 @@ from refusals import Refusal, check
 from fairgate.formulas.metrics import (
     counts_at_k_weighted,
     expected_max_skew,
-    max_skew_within,
     ndkl_at_k_weighted,
     weighted_group_counts,
 )
@@ -25,7 +24,6 @@ SMALLER_K = "choose k between 1 and 4; images with an undefined group do not cou
 DRAWS = "pass neither for the exact null, or at least one draw and a generator to simulate it"
 NO_DIRECTION = "leave the prompt out, or find out why the model returns zeros (or prompts that cancel) for it"
 MULTIPLICITIES = "pass the multiplicity of each image's set: set_counts(...)[:, set_of_image]"
-WITHIN = "choose k within the smallest fixed group, and have an image of every group in each"
 
 REFUSALS = {
     "a generator without draws": Refusal(lambda: expected_max_skew(1, "uniform", [1, 1], rng=stream(0, "null")), DRAWS),
@@ -57,25 +55,6 @@ REFUSALS = {
     ),
     "labels of other galleries": Refusal(
         lambda: weighted_group_counts(HALVES, np.ones((1, 3), int), 2), "pass one code per image: shape (3,)"
-    ),
-    "a fixed group that lacks a group": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.array([0, 0, 1, 1]), 3, groups=2, fixed_groups=2), WITHIN
-    ),
-    "a fixed group without images": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=2, fixed_groups=2), WITHIN
-    ),
-    "a k of 0 within": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 0, groups=2, fixed_groups=2), WITHIN
-    ),
-    "one fixed group": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=2, fixed_groups=1), DECLARE_ALL
-    ),
-    "one group within": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.zeros(4, int), 1, groups=1, fixed_groups=2), DECLARE_ALL
-    ),
-    "fixed codes of other images": Refusal(
-        lambda: max_skew_within(ONE, HALVES, np.zeros(3, int), 1, groups=2, fixed_groups=2),
-        "pass one code per image: shape (4,)",
     ),
 }
 
