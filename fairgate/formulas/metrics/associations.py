@@ -106,10 +106,7 @@ def association(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False,
     >>> association([[1.0, 3.0]], [[2.0, 3.0]])
     0.625
     """
-    a = finite("errors_a", errors_a, ("images", "prompts")).astype(np.float64)
-    b = finite("errors_b", errors_b, ("images", "prompts")).astype(np.float64)
-    if a.shape[0] != b.shape[0]:
-        raise _different_images(a, b)
+    a, b = _errors(errors_a, errors_b)
     if scale is not None and not (soft and np.isfinite(scale) and scale > 0):
         raise MetricError(
             f"the scale is {scale}, with soft={soft}.", where="scale", remedy="pass a positive scale, with soft=True"
@@ -132,21 +129,22 @@ def pair_choices(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False
     >>> pair_choices([[1.0, 3.0]], [[2.0]]).tolist()
     [[[1.0], [0.0]]]
     """
-    a = finite("errors_a", errors_a, ("images", "prompts")).astype(np.float64)
-    b = finite("errors_b", errors_b, ("images", "prompts")).astype(np.float64)
-    if a.shape[0] != b.shape[0]:
-        raise _different_images(a, b)
+    a, b = _errors(errors_a, errors_b)
     margin = b[:, None, :] - a[:, :, None]
     choices: FloatArray = 0.5 + 0.5 * (np.tanh(margin / 2) if soft else np.sign(margin))
     return choices
 
 
-def _different_images(a: FloatArray, b: FloatArray) -> MetricError:
-    return MetricError(
-        f"errors_a holds {a.shape[0]} images and errors_b {b.shape[0]}.",
-        where="errors_b",
-        remedy="pass both losses of the same images, in the same order",
-    )
+def _errors(errors_a: ArrayLike, errors_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    a = finite("errors_a", errors_a, ("images", "prompts")).astype(np.float64)
+    b = finite("errors_b", errors_b, ("images", "prompts")).astype(np.float64)
+    if a.shape[0] != b.shape[0]:
+        raise MetricError(
+            f"errors_a holds {a.shape[0]} images and errors_b {b.shape[0]}.",
+            where="errors_b",
+            remedy="pass both losses of the same images, in the same order",
+        )
+    return a, b
 
 
 def differential_association(s_x: float, s_y: float) -> float:

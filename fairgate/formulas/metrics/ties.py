@@ -33,7 +33,7 @@ _JOINS: dict[str, tuple[Join, float]] = {
 class TieRange:
     """What a metric can be under any order of tied images; lowest equals highest where ties do not matter."""
 
-    lowest: FloatArray  # (queries,), or (queries, groups) where each group has its own
+    lowest: FloatArray  # (queries,)
     highest: FloatArray
     tied: BoolArray  # (queries,): equal scores on both sides of the cut
 
@@ -45,26 +45,24 @@ def tie_range(
     k: int,
     *,
     groups: int,
-    join: Literal["sum", "max", "min"] | None = None,
+    join: Literal["sum", "max", "min"],
 ) -> TieRange:
     """The exact range over all tie-breaks of a metric of counts: the sum or extreme of what each group's count costs.
 
-    Without `join` each group has its own range. There is none for a metric that depends on the order inside every run
-    of equal scores, as `ndkl_at_k` does. NaN is passed over. Raises MetricError as the metrics of `retrieval` do.
+    There is none for a metric that depends on the order inside every run of equal scores, as `ndkl_at_k` does. NaN is
+    passed over. Raises MetricError as the metrics of `retrieval` do.
 
-    >>> shown = tie_range(lambda counts, _: counts / 2, [[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2)
+    >>> table = [[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2
+    >>> shown = tie_range(lambda counts, _: counts / 2, *table, groups=2, join="max")
     >>> shown.lowest, shown.highest
-    (array([[0.5, 0. ]]), array([[1. , 0.5]]))
+    (array([0.5]), array([1.]))
     """
     table, group = _ranking.gallery(scores, labels, k, groups)
     sure, tied = _at_the_cut(table, group, k, groups)
     counts = np.repeat(np.arange(k + 1)[:, None], groups, axis=1)
     worth = cost(counts, np.bincount(group, minlength=groups))
-    if join is None:
-        low, high = _per_group(worth, sure, tied, k)
-    else:
-        of_two, nothing = _JOINS[join]
-        low, high = _joined(np.where(np.isnan(worth), nothing, worth), sure, tied, k, of_two, nothing)
+    of_two, nothing = _JOINS[join]
+    low, high = _joined(np.where(np.isnan(worth), nothing, worth), sure, tied, k, of_two, nothing)
     return TieRange(low, high, _torn(sure, tied, k))
 
 
@@ -74,11 +72,11 @@ def skew_tie_range(
     k: int,
     *,
     groups: int,
-    extreme: Literal["max", "min"] | None = None,
+    extreme: Literal["max", "min"],
     desired: Desired = "dataset",
     zero: Zero = "neg_inf",
 ) -> TieRange:
-    """The range of `skew_at_k` per group, or with `extreme` of `max_skew_at_k` or `min_skew_at_k`; options as there.
+    """The range of `max_skew_at_k` or, by `extreme`, of `min_skew_at_k`; options as there.
 
     >>> skew_tie_range([[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2, extreme="max").lowest
     array([0.])
@@ -119,8 +117,11 @@ def bias_tie_range(
     ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
     # Undefined images hold places: they are one more group.
     sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
-    # Bias rises with n_first and falls with n_second, and the most of one goes with the fewest of the other.
-    fewest, most = _limits(sure, tied, k)
+    # The fewest and the most images of each group alone in the top k. Bias rises with n_first and falls with n_second,
+    # and the most of one goes with the fewest of the other.
+    free = k - sure.sum(axis=1, keepdims=True)
+    others = tied.sum(axis=1, keepdims=True) - tied
+    fewest, most = sure + np.maximum(0, free - others), sure + np.minimum(free, tied)
     low = bias_of_counts(fewest[:, first], most[:, second])
     high = bias_of_counts(most[:, first], fewest[:, second])
     return TieRange(low, high, _torn(sure, tied, k))
@@ -140,22 +141,6 @@ def _at_the_cut(table: Scores, group: IntArray, k: int, groups: int) -> tuple[In
 
 def _torn(sure: IntArray, tied: IntArray, k: int) -> BoolArray:
     return cast(BoolArray, (sure + tied).sum(axis=1) > k)
-
-
-def _limits(sure: IntArray, tied: IntArray, k: int) -> tuple[IntArray, IntArray]:
-    """The fewest and the most images that each group alone can have in the top k: twice (queries, groups)."""
-    free = k - sure.sum(axis=1, keepdims=True)
-    others = tied.sum(axis=1, keepdims=True) - tied
-    return sure + np.maximum(0, free - others), sure + np.minimum(free, tied)
-
-
-def _per_group(cost: FloatArray, sure: IntArray, tied: IntArray, k: int) -> tuple[FloatArray, FloatArray]:
-    fewest, most = _limits(sure, tied, k)
-    low, high = np.empty(sure.shape), np.empty(sure.shape)
-    for query, group in np.ndindex(sure.shape):
-        part = cost[fewest[query, group] : most[query, group] + 1, group]
-        low[query, group], high[query, group] = np.fmin.reduce(part), np.fmax.reduce(part)
-    return low, high
 
 
 def _joined(

@@ -76,12 +76,12 @@ def ends(found: m.TieRange) -> Any:
 
 
 def of_counts(scores: Any, labels: Any, k: int, *, groups: int) -> m.TieRange:
-    return m.tie_range(partial(m.skew_of_counts, k=k), scores, labels, k, groups=groups)
+    return m.tie_range(partial(m.skew_of_counts, k=k), scores, labels, k, groups=groups, join="max")
 
 
 RANGES: dict[str, tuple[str, Any]] = {
-    "skew_at_k": ("tie_range", of_counts),
-    "max_skew_at_k": ("skew_tie_range", partial(m.skew_tie_range, extreme="max")),
+    "max_skew_at_k": ("tie_range", of_counts),
+    "max_skew_at_k of options": ("skew_tie_range", partial(m.skew_tie_range, extreme="max")),
     "min_skew_at_k": ("skew_tie_range", partial(m.skew_tie_range, extreme="min")),
     "bias_at_k": ("bias_tie_range", m.bias_tie_range),
     "normalized_entropy_at_k": ("entropy_tie_range", m.entropy_tie_range),
@@ -90,7 +90,7 @@ RANGES: dict[str, tuple[str, Any]] = {
 
 def over_ties(name: str) -> Metric:
     """The exact range over tie-breaks: the same in every order, and around the value of every order."""
-    metric = ranked(getattr(m, name))
+    metric = ranked(getattr(m, name.partition(" ")[0]))
 
     def check(draw: Any, range_: Metric, g: Rows) -> None:
         low, high = range_(g)
@@ -103,7 +103,7 @@ def over_ties(name: str) -> Metric:
     return Metric(
         f"{RANGES[name][0]}, {name}",
         galleries(distinct=False),
-        "ends queries groups" if name == "skew_at_k" else "ends queries",
+        "ends queries",
         lambda g: ends(RANGES[name][1](g.scores, g.labels, g.k, groups=g.groups)),
         (IMAGES, QUERIES, RISING, *(() if bias else (GROUPS, UNDEFINED)), Law("every order lies within", check)),
     )
@@ -207,8 +207,8 @@ RANKINGS = [
         ),
         names="images",
     ),
-    over_ties("skew_at_k"),
     over_ties("max_skew_at_k"),
+    over_ties("max_skew_at_k of options"),
     over_ties("min_skew_at_k"),
     over_ties("bias_at_k"),
     over_ties("normalized_entropy_at_k"),

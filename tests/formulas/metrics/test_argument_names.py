@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,8 @@ GALLERY: dict[str, Call] = {
     "bias_at_k of the defined": lambda *given, **more: bias_at_k(*given, defined_first=True, **more),
     "normalized_entropy_at_k": normalized_entropy_at_k,
     "tie_at_k": tie_at_k,
-    "tie_range": lambda *given, **more: tie_range(lambda counts, _: counts / 1.0, *given, **more),
-    "skew_tie_range": skew_tie_range,
+    "tie_range": lambda *given, **more: tie_range(lambda counts, _: counts / 1.0, *given, **more, join="max"),
+    "skew_tie_range": partial(skew_tie_range, extreme="max"),
     "bias_tie_range": bias_tie_range,
     "entropy_tie_range": entropy_tie_range,
     "ranking": ranking,
