@@ -113,7 +113,9 @@ def comparisons(
     preprocessing, and the packages that took part."""
     needed = [weighed for other in others.values() for weighed in other.weighed]
     judged = [model, *(other.model for other in others.values() if other.environment is None)]
-    needed += [_server(each.served) for each in judged if each.served is not None]
+    for served in (each.served for each in judged if each.served is not None):  # no file: what it reports is approved
+        what = f"a server gives the answers, and nothing binds them to weights; it reports: {served}"
+        needed.append(_needed("server", what, None, sha256_bytes(served.encode())))
     against = next(iter(others), None)
     if against is None:
         return needed
@@ -127,12 +129,6 @@ def comparisons(
         packages = sorted(name for name in {*plugins, *then} if plugins.get(name) != then.get(name))
         needed += [_plugin(name, then.get(name), plugins.get(name), against) for name in packages]
     return needed
-
-
-def _server(report: str) -> NeededApproval:
-    """A model behind a server is no file that could be hashed: what it reports of itself is approved, for a time."""
-    what = f"a server gives the answers, and nothing binds them to weights; it reports: {report}"
-    return _needed("server", what, None, sha256_bytes(report.encode()))
 
 
 def _plugin(package: str, before: str | None, now: str | None, against: Against) -> NeededApproval:

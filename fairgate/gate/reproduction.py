@@ -67,7 +67,8 @@ def differences(then: Mapping[str, ProbeScores], now: Mapping[str, ProbeScores],
         more = ((key, then[name].more[key], now[name].more[key]) for key in then[name].more)
         for what, before, after in (("value", then[name].value, now[name].value), *more):
             scale = max(1.0, float(np.nanmax(np.abs(after), initial=0.0)))
-            apart = _apart(before, after)
+            both = np.isnan(before) & np.isnan(after)
+            apart = np.where(both, 0.0, np.nan_to_num(np.abs(before - after), nan=np.inf, posinf=np.inf))
             worst = int(np.argmax(apart))
             largest = max(largest, float(apart[worst]))
             if apart[worst] > BOUND * scale:
@@ -133,12 +134,6 @@ def require_reproduced(beyond: Sequence[str], elsewhere: Sequence[str], where: s
             where=where,
             remedy="make it again on a clean checkout: `fairgate baseline update SUITE --reason TEXT`",
         )
-
-
-def _apart(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Absolute differences; infinite if only one of two numbers is missing."""
-    both = np.isnan(before) & np.isnan(after)
-    return np.where(both, 0.0, np.nan_to_num(np.abs(before - after), nan=np.inf, posinf=np.inf))
 
 
 def _flipped(then: ProbeScores, now: ProbeScores) -> int:

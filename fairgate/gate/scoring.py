@@ -122,16 +122,14 @@ def _answers(run: CandidateRun, place: int, others: Mapping[Against, ComparedRun
         at_theirs = {
             against: tempered(planned, own, other.entropies[place], against, other.no_entropy)
             for against, other in others.items()
-            if not other.info.unchanged and not _of_frequencies(run.candidate, other)  # else there is one temperature
+            # Of one checkpoint there is one temperature, and of two tables of shares of sampled answers: both must be
+            # such, since one alone could hide a temperature by declaring so.
+            if not other.info.unchanged
+            and not (other.model.frequencies and getattr(run.candidate, "frequencies", False))
         }
         readings.append(CandidateReading(own, at_theirs, part))
     theirs = {against: other.scores[place] for against, other in others.items()}
     return Answers(tuple(readings), theirs, whose, swap.withheld)
-
-
-def _of_frequencies(candidate: Model, other: ComparedRun) -> bool:
-    """Whether both are tables of shares of sampled answers: one alone could hide a temperature by declaring so."""
-    return other.model.frequencies and getattr(candidate, "frequencies", False)
 
 
 def compare_with(

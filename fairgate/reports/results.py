@@ -107,13 +107,13 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _first_faults(error: ValidationError, shown: int = 3) -> str:
+def _first_faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False)
     lines = []
-    for fault in faults[:shown]:
+    for fault in faults[:_FAULTS]:
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
         lines.append(f"{path.lstrip('.')[:120]}: {fault_words(fault)}")
-    more = f" (and {len(faults) - shown} more)" if len(faults) > shown else ""
+    more = f" (and {len(faults) - _FAULTS} more)" if len(faults) > _FAULTS else ""
     return f"the results file is not a run record: {'; '.join(lines)}{more}."
 
 

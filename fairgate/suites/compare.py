@@ -184,34 +184,21 @@ def _compared_means(
     if planned.views == 1 and isinstance(own, statistics.ImageNumbers) and isinstance(theirs, statistics.ImageNumbers):
         return [own.among(enough), theirs.among(enough)], None
     means = [_entries(side).among(enough) for side in (now, before)]
-    return _weighed(*means), None if planned.views == 1 else _farthest(planned, *means)
+    now_weight, before_weight = (side.weight for side in means)
+    weights = None
+    if now_weight is not None and before_weight is not None:
+        # By their images, in units of the group's mean: the difference of weighed means is that of the two values.
+        images = now_weight + before_weight
+        weights = images / (means[0].sums(images) / means[0].sets())[means[0].column]
+    weighed = [side if weights is None else replace(side, value=side.value * weights) for side in means]
+    span = _span(planned) if weights is None else float(_span(planned) * weights.max())
+    return weighed, None if planned.views == 1 else span
 
 
 def _entries(measure: Measure) -> statistics.Entries:
     """The means of every set in every group, with the images that they are means of as weight."""
     assert measure.paired is not None
     return statistics.listed(measure.paired, measure.weights)
-
-
-def _images(now: statistics.Entries, before: statistics.Entries) -> Floats | None:
-    """What every number weighs (entries,): its images, in units of its group's mean."""
-    if now.weight is None or before.weight is None:
-        return None
-    weights = now.weight + before.weight
-    return np.asarray(weights / (now.sums(weights) / now.sets())[now.column])
-
-
-def _weighed(now: statistics.Entries, before: statistics.Entries) -> list[statistics.Entries]:
-    """The means of both in every set, weighed by the images that they are means of: their difference is that of the two
-    values."""
-    weights = _images(now, before)
-    return [side if weights is None else replace(side, value=side.value * weights) for side in (now, before)]
-
-
-def _farthest(planned: PlannedCheck, now: statistics.Entries, before: statistics.Entries) -> float:
-    """The largest size that a set's difference of means over views can have, weighed by its images."""
-    weights = _images(now, before)
-    return _span(planned) if weights is None else float(_span(planned) * weights.max())
 
 
 def _span(planned: PlannedCheck) -> float:

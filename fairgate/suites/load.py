@@ -18,7 +18,7 @@ from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.hashing import digest
 from fairgate.ground.validation_words import fault_words
 from fairgate.ground.yaml_source import Source, parse_source, read_source
-from fairgate.metrics import METRICS, Metric, MetricSpec
+from fairgate.metrics import METRICS, MetricSpec
 from fairgate.models import local_paths
 from fairgate.probes import with_article
 from fairgate.suites.faults import suite_error
@@ -142,7 +142,9 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             "remove `over`: the spread inside a set already is over its members",
             "over",
         )
-    _takes_its_keys(check, metric, refuse)
+    for key in ("k", "first", "second"):  # keys of every check that are settings of some metrics only
+        if key not in metric.Settings.model_fields and getattr(check, key) is not None:
+            raise refuse(f"names `{key}`, which {check.metric} does not use.", f"remove `{key}`", key)
     _settings_are_possible(check, refuse)
     _bound_is_reachable(check, metric.spec_for(check.settings), refuse)
 
@@ -194,13 +196,6 @@ def _settings_are_possible(check: Check, refuse: Refuse) -> None:
         raise refuse(problem, f"set `{key}`", key) from error
     if refusal is not None:
         raise refuse(*refusal)
-
-
-def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
-    """Refuse a key of every check that is a setting of other metrics only."""
-    for key in ("k", "first", "second"):
-        if key not in metric.Settings.model_fields and getattr(check, key) is not None:
-            raise refuse(f"names `{key}`, which {check.metric} does not use.", f"remove `{key}`", key)
 
 
 def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from fairgate.ground.ci import event_default_branch, target_branch
 from fairgate.ground.errors import SettingsError, suggestion
 from fairgate.ground.local_paths import require_local
-from fairgate.suites.options import OPTIONS, Option
+from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 
 
@@ -64,7 +64,14 @@ def resolve(
             "the suite": in_suite.get(name),
             option.ini: ini(option.ini),
         }
-        return _first_named(option, places)
+        place, text = next(((place, text) for place, text in places.items() if text), ("", option.default))
+        if text and option.choices and text not in option.choices:
+            raise SettingsError(
+                f"'{text}' is not a value of {option.flag}.",
+                where=place,
+                remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
+            )
+        return text
 
     model = value("model")
     if model is None:
@@ -84,18 +91,6 @@ def resolve(
         pull_request=target_branch(env) is not None,
         wandb=None if wandb == "off" else wandb,
     )
-
-
-def _first_named(option: Option, places: Mapping[str, str | None]) -> str | None:
-    """An option's value from the first place that names one, else its default; if it has choices, one of them."""
-    place, text = next(((place, text) for place, text in places.items() if text), ("", option.default))
-    if text and option.choices and text not in option.choices:
-        raise SettingsError(
-            f"'{text}' is not a value of {option.flag}.",
-            where=place,
-            remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
-        )
-    return text
 
 
 def _no_model(suite: Suite) -> SettingsError:

@@ -20,7 +20,14 @@ def require_utility(
     questions without right answers, agreement with the baseline.
     """
     useful = [check for check in suite.checks if METRICS[check.metric].spec.utility and check.tier == "gate"]
-    _require_gate_by_group(suite, source)
+    watched = [check for check in suite.checks if check.tier == "watch"]
+    by_group = [check for check in suite.checks if _by_group(check, suite)]
+    if watched and not any(check.tier == "gate" and check.no_worse_than for check in by_group):
+        raise SuiteError(
+            "checks are watched here, and none that decides compares a group with the baseline.",
+            where=source.where(("checks", suite.checks.index(watched[0]), "tier")),
+            remedy="leave `tier: gate` at one check `over` groups with `no_worse_than: baseline`",
+        )
     if len(useful) == len(suite.checks):
         return
     read = (
@@ -54,18 +61,6 @@ def _by_group(check: Check, suite: Suite) -> bool:
     """Whether a check is about groups: over an attribute, inside sets, or of one of the groups that a probe paints."""
     painted = check.settings.counted in getattr(suite.probes.get(check.probe), "groups", ())
     return check.over is not None or METRICS[check.metric].spec.counterfactual or painted
-
-
-def _require_gate_by_group(suite: Suite, source: Source) -> None:
-    """Raise SuiteError for a suite that only watches what happens to groups."""
-    watched = [check for check in suite.checks if check.tier == "watch"]
-    by_group = [check for check in suite.checks if _by_group(check, suite)]
-    if watched and not any(check.tier == "gate" and check.no_worse_than for check in by_group):
-        raise SuiteError(
-            "checks are watched here, and none that decides compares a group with the baseline.",
-            where=source.where(("checks", suite.checks.index(watched[0]), "tier")),
-            remedy="leave `tier: gate` at one check `over` groups with `no_worse_than: baseline`",
-        )
 
 
 def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:

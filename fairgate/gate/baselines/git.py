@@ -149,7 +149,10 @@ class Repository:
         """
         then = self.tree(commit, path)
         names = {entry.name for entry in then}
-        new = (name for name in _names(self.root, path) if name not in names and f"{name}.dvc" not in names)
+        top = self.root / path
+        places = [top] if top.is_symlink() or top.is_file() else top.rglob("*")  # links are not followed
+        files = (each.relative_to(self.root).as_posix() for each in places if each.is_symlink() or not each.is_dir())
+        new = (name for name in files if name not in names and f"{name}.dvc" not in names)
         return any(not name.rpartition("/")[2].startswith(".") for name in new) or any(
             not _is_as_then(self.root / entry.name, entry) for entry in then
         )
@@ -229,13 +232,6 @@ class Repository:
         """`git rev-parse refs/heads/x` would also find a tag called `refs/heads/x`."""
         done = self._git("show-ref", "--verify", "--hash", "--", full)
         return done.stdout.decode().strip() if done.returncode == 0 else None
-
-
-def _names(root: Path, path: str) -> list[str]:
-    """Every file and link under a path; links are not followed."""
-    top = root / path
-    places = [top] if top.is_symlink() or top.is_file() else top.rglob("*")
-    return [place.relative_to(root).as_posix() for place in places if place.is_symlink() or not place.is_dir()]
 
 
 def _is_as_then(place: Path, entry: TreeEntry) -> bool:

@@ -166,13 +166,13 @@ def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = 
         return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
     except OSError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error}"]
-    mine = [project.path(path.as_posix()) for path in own if not path.is_absolute()]
+    mine = [path for each in own if not each.is_absolute() and (path := project.path(each.as_posix())) != "."]
     changed, releases = [], [project.path(str(folder)) for folder in RELEASES]
     for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
         after, before = now.get(path), then.get(path)
-        if any(_is_candidates(path, folder, releases) for folder in mine) or (
-            after and before and after.md5 == before.md5
-        ):
+        released = any(related(path, folder) for folder in releases)
+        candidates = not released and any(related(path, folder) for folder in mine)
+        if candidates or (after and before and after.md5 == before.md5):
             continue
         if after and before:
             what = f"has other content than at the merge base ({before.md5[:7]}, now {after.md5[:7]})"
@@ -285,11 +285,6 @@ def _default_branch(env: Mapping[str, str]) -> str:
     scheduled = env.get("GITHUB_EVENT_NAME") == "schedule"  # whose event names nothing, and which runs there alone
     named = env.get("GITHUB_REF_NAME") if scheduled else env.get("CI_DEFAULT_BRANCH")  # the latter is GitLab's
     return f"origin/{event_default_branch(env) or named or 'HEAD'}"
-
-
-def _is_candidates(path: str, mine: str, releases: Sequence[str]) -> bool:
-    """Whether a pointer brings the candidate's files, at its path, below or above it, and no release of data."""
-    return mine != "." and related(path, mine) and not any(related(path, folder) for folder in releases)
 
 
 def related(path: str, other: str) -> bool:

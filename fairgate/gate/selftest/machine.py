@@ -157,15 +157,12 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
         what = "the clone is shallow: merge bases and the steps of history are missing."
         findings = [(trouble if refs else warning)("git", what, str(root), remedy)]
-    return findings + [_merge_base(root, ref) for ref in refs]
-
-
-def _merge_base(root: Path, ref: str) -> Finding:
-    try:
-        commit = Repository(root).merge_base(ref)
-    except BaselineError as error:
-        return of_error("git", error)
-    return ok("git", f"the merge base with {ref} is {commit[:7]}")
+    for ref in refs:
+        try:
+            findings.append(ok("git", f"the merge base with {ref} is {Repository(root).merge_base(ref)[:7]}"))
+        except BaselineError as error:
+            findings.append(of_error("git", error))
+    return findings
 
 
 AREA = "mlflow"

@@ -56,7 +56,13 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
     shown = shlex.join(["pytest", "--collect-only", *wanted])
     if done.code == TOOK_TOO_LONG:
         return trouble(AREA, f"pytest did not finish collecting within {_COLLECT_SECONDS} s.", where=shown)
-    suspects = _suspects(ini)
+    suspects = []  # options and variables by which pytest drops items or plugins, each with its place
+    places = {f"addopts in {ini.path.name}" if ini.path else "addopts": ini.get("addopts")}
+    places["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS")
+    for place, text in places.items():
+        suspects += [f"`{option}` ({place})" for option in _dropping(text or "")]
+    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        suspects.append("PYTEST_DISABLE_PLUGIN_AUTOLOAD is set: add `-p fairgate.interfaces.pytest_plugin.plugin`")
     remedy = f"look at {'; '.join(suspects)}" if suspects else "run that command and read what it says"
     if "unrecognized arguments" in done.err and "--fairness-suite" in done.err:
         what = "pytest does not load fairgate's plugin here: the gate is off."
@@ -74,18 +80,6 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
         remedy = f"remove what may deselect items one day: {'; '.join(suspects)}"
         return warning(AREA, f"{what}, for now.", remedy=remedy)
     return ok(AREA, what)
-
-
-def _suspects(ini: Ini) -> list[str]:
-    """Options and variables by which pytest drops items or plugins, each with its place."""
-    findings = []
-    places = {f"addopts in {ini.path.name}" if ini.path else "addopts": ini.get("addopts")}
-    places["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS")
-    for place, text in places.items():
-        findings += [f"`{option}` ({place})" for option in _dropping(text or "")]
-    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
-        findings.append("PYTEST_DISABLE_PLUGIN_AUTOLOAD is set: add `-p fairgate.interfaces.pytest_plugin.plugin`")
-    return findings
 
 
 def _dropping(text: str) -> list[str]:

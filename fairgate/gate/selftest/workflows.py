@@ -90,7 +90,8 @@ def _lost(step: _Step) -> Iterator[Finding]:
         yield trouble(AREA, what, step.where, "remove continue-on-error from the step and its job")
     bare = _without_quotes(step.script)
     for code, meaning in _TREATED.items():
-        if _tests_for(code, bare):
+        compared = rf"\s(?:-eq|-ne|-le|-lt|=)\s+{code}(?![\w.])|[=!]=\s*{code}(?![\w.])"
+        if re.search(rf"{compared}|(?<!\S)case\s[\s\S]*?[\s|(]{code}\s*[|)]", bare) is not None:
             what = f"the step treats exit code {code} on its own: {meaning}."
             yield trouble(AREA, what, step.where, "let every exit code but 0 fail the step")
     for line in filter(_GATE.search, bare.splitlines()):
@@ -128,12 +129,6 @@ def _without_quotes(script: str) -> str:
         return inner if re.fullmatch(r"[\w./:=@+${}-]*", inner) else "''"
 
     return _QUOTED.sub(word, script.replace("\\\n", " "))
-
-
-def _tests_for(code: str, bare: str) -> bool:
-    """`[ $? -eq 3 ]`, `((status==3))`, `case $status in 0|3)`."""
-    compared = rf"\s(?:-eq|-ne|-le|-lt|=)\s+{code}(?![\w.])|[=!]=\s*{code}(?![\w.])"
-    return re.search(rf"{compared}|(?<!\S)case\s[\s\S]*?[\s|(]{code}\s*[|)]", bare) is not None
 
 
 def _dvc(script: str) -> str | None:

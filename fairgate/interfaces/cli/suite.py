@@ -272,8 +272,12 @@ def _write_files(root: Path, files: Mapping[str, str]) -> None:
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text, encoding="utf-8")
             typer.echo(f"wrote {path}")
-    if added := _ignored(root):
-        typer.echo(f"added to .gitignore: {' '.join(added)}")
+    ignored = root / ".gitignore"
+    before = ignored.read_text(encoding="utf-8") if ignored.is_file() else ""
+    if missing := [line for line in suites.IGNORED if line not in before.splitlines()]:
+        with writing(".gitignore", str(ignored)):
+            ignored.write_text(before + ("\n" if before and before[-1] != "\n" else "") + "\n".join(missing) + "\n")
+        typer.echo(f"added to .gitignore: {' '.join(missing)}")
     for path in there:
         typer.echo(f"{path} is there, and stays as it is. Add this to it:\n{files[path]}")
 
@@ -293,14 +297,3 @@ def _print_next_steps(root: Path, gate: suites.Gate, service: str | None, files:
     typer.echo(f'  git add {" ".join(written)} && git commit -m "A fairness gate" && git push origin {gate.branch}')
     if service is not None:
         echo_prose([_REQUIRED[service]])
-
-
-def _ignored(root: Path) -> list[str]:
-    """Add what is missing to .gitignore."""
-    path = root / ".gitignore"
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    missing = [line for line in suites.IGNORED if line not in before.splitlines()]
-    if missing:
-        with writing(".gitignore", str(path)):
-            path.write_text(before + ("\n" if before and before[-1] != "\n" else "") + "\n".join(missing) + "\n")
-    return missing
