@@ -1,4 +1,5 @@
-"""From image files to embeddings: the share of the bare forward pass that is reached, by fairgate and by a DataLoader.
+"""From image files to embeddings: the share of the bare forward pass that is reached, by fairgate and by a DataLoader,
+and the limits that arithmetic, decoding and bytes set.
 
     python -m benchmarks.embedding --out embedding.json    # on the GPU where there is one, else on the CPU
 
@@ -6,7 +7,8 @@ ViT-B-32 with random weights, of open_clip and of transformers, on synthetic pho
 megapixels. Everything is timed in turn, after a round that is not counted; medians. "forward" has its batches on the
 device already. "decode" is what all cores prepare up to 8-bit levels, in processes that hand nothing over. What both
 together allow is the limit: their smaller rate on a GPU, and on a CPU, where they share the cores, the rate of one
-after the other. fairgate and the DataLoader include the start of their workers; "steady" is fairgate's rate after the
+after the other. A large matrix product at the same precision says how near the forward pass is to the processor's
+arithmetic. fairgate and the DataLoader include the start of their workers; "steady" is fairgate's rate after the
 first quarter. `--processor-time`, on a CPU that others use too, counts the seconds of this process and of its workers
 instead: one process decodes then, and what waits costs nothing.
 """
@@ -28,11 +30,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import open_clip
 import torch
 from PIL import Image
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, PreTrainedTokenizerFast
 
 from benchmarks._machine import facts
@@ -45,14 +49,16 @@ from fairgate.models.embeddings import BATCH_CPU, BATCH_CUDA, numbers_of_images
 
 TABLE = (
     "| device | library | photographs | fairgate / forward | DataLoader / forward | fairgate / limit | steady / limit "
-    "| forward, images/s | decode | fairgate | steady | DataLoader |",
-    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    "| forward / product | forward, images/s | decode | fairgate | steady | DataLoader | GFLOP an image "
+    "| product, GFLOP/s | file kB | moved kB |",
+    "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of photographs with one library. Rates are images a second; shares are of the bare forward pass."""
+    """One kind of photographs with one library. Rates are images a second, `product` is of a matrix product; shares are
+    of the bare forward pass; `moved_kb` is what reaches the model's device of an image."""
 
     device: str
     precision: str
@@ -63,11 +69,16 @@ class Row:
     dataloader_share: float
     fairgate_of_limit: float
     steady_of_limit: float
+    forward_of_product: float
+    gflop: float
+    file_kb: float
+    moved_kb: float
     forward: float
     decode: float
     fairgate: float
     steady: float
     dataloader: float
+    product: float
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,23 @@ def forward_only(loaded: Loaded, batches: Sequence[torch.Tensor], device: Device
         features.float().cpu()
 
 
+def product_only(factors: Sequence[torch.Tensor], device: Device) -> None:
+    """The product of two square matrices on the device."""
+    with scoring(device):
+        (factors[0] @ factors[1])[0, 0].item()
+
+
+def sizes(loaded: Loaded, files: Sequence[Path], device: Device) -> dict[str, float]:
+    """Of an image: the arithmetic of its forward pass, and kilobytes of its file and of what reaches the device."""
+    with FlopCounterMode(display=False) as counter:  # gradients kept: without them a fused layer hides its products
+        loaded.tower(torch.zeros(1, 3, 224, 224, device=device.name))
+    levels = getattr(loaded.encoder.prepare, "levels", loaded.encoder.prepare)
+    with Image.open(files[0]) as image:
+        moved = np.asarray(levels(image.convert("RGB"))).nbytes
+    file_kb = statistics.mean(file.stat().st_size for file in files) / 1e3
+    return {"gflop": counter.get_total_flops() / 1e9, "file_kb": file_kb, "moved_kb": moved / 1e3}
+
+
 def processor_time() -> float:
     """Seconds of this process, and of those that it started and that have ended."""
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -192,9 +220,9 @@ def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
 
 @dataclass(frozen=True)
 class Way:
-    """How many images a way takes, the way, and what of it is run first, uncounted."""
+    """How many images a way takes, or GFLOPs, the way, and what of it is run first, uncounted."""
 
-    images: int
+    images: float
     run: Callable[[], None]
     first: Callable[[], None]
 
@@ -213,7 +241,10 @@ def ways(
     times = 40 if device.is_cuda else max(1, min(len(files) // batch, 4))
     some = files[: max(1, len(files) // 8)]
     forward = partial(forward_only, loaded, batches, device)
+    side = 16_384 if device.is_cuda else 2_048
+    product = partial(product_only, list(torch.randn(2, side, side, device=device.name)), device)
     return {
+        "product": Way(2 * side**3 / 1e9, product, product),
         "forward": Way(times * batch, partial(forward, times), partial(forward, 1)),
         "decode": Way(len(files), partial(decoded_only, pool, files), partial(decoded_only, pool, some)),
         "fairgate": Way(len(files), partial(by_fairgate, loaded, data, device, steady), partial(forward, 1)),
@@ -236,19 +267,21 @@ def rates(runs: dict[str, Way], repeats: int, clock: Callable[[], float]) -> dic
     return {name: way.images / statistics.median(taken[name]) for name, way in runs.items()}
 
 
-def row_of(named: Sequence[str], device: Device, images: int, rate: dict[str, float]) -> Row:
+def row_of(named: Sequence[str], device: Device, images: int, rate: dict[str, float], size: dict[str, float]) -> Row:
     """The shares."""
     one, other = rate["forward"], rate["decode"]
     limit = min(one, other) if device.is_cuda else 1 / (1 / one + 1 / other)
     shares = (rate["fairgate"] / one, rate["dataloader"] / one, rate["fairgate"] / limit, rate["steady"] / limit)
-    return Row(device.name, device.precision, named[0], named[1], images, *shares, **rate)
+    of_product = one * size["gflop"] / rate["product"]
+    return Row(device.name, device.precision, named[0], named[1], images, *shares, of_product, **size, **rate)
 
 
 def line_of(row: Row) -> str:
     """One line of the table."""
     shares = f"{row.fairgate_share:.3f} | {row.dataloader_share:.3f} | {row.fairgate_of_limit:.3f}"
-    shares += f" | {row.steady_of_limit:.3f}"
+    shares += f" | {row.steady_of_limit:.3f} | {row.forward_of_product:.3f}"
     rate = f"{row.forward:,.1f} | {row.decode:,.1f} | {row.fairgate:,.1f} | {row.steady:,.1f} | {row.dataloader:,.1f}"
+    rate += f" | {row.gflop:.2f} | {row.product:,.0f} | {row.file_kb:,.0f} | {row.moved_kb:,.0f}"
     return f"| {row.device} {row.precision} | {row.library} | {row.photographs} | {shares} | {rate} |"
 
 
@@ -288,7 +321,7 @@ def main() -> None:
                         runs["decode"] = replace(runs["decode"], run=partial(_decoded, files))
                     rate = rates(runs, typed.repeats, processor_time if typed.processor_time else time.perf_counter)
                     rate["steady"] = float("nan") if typed.processor_time else statistics.median(steady)
-                    rows.append(row_of((library, kind), device, images, rate))
+                    rows.append(row_of((library, kind), device, images, rate, sizes(loaded, files, device)))
                     print(line_of(rows[-1]), flush=True)
                     if typed.out:
                         said = {"machine": machine(), "rows": [asdict(row) for row in rows]}
