@@ -90,7 +90,7 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
     def answered(what: str, given: Sequence[Any]) -> dict[str, Any]:
         return {"answer": functions[what](*given)}
 
-    coming = Queue[tuple[str, Sequence[Any], bool] | None](maxsize=_WAITING)
+    coming = Queue[Callable[[], object] | None](maxsize=_WAITING)
 
     def read() -> None:
         try:
@@ -98,8 +98,10 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
                 what, given, waits, beside = pickle.load(questions)  # noqa: S301 - the parent's
                 if beside:
                     functions[what](*given)
+                elif waits:
+                    coming.put(partial(_reply, answers, partial(answered, what, given), "the model cannot answer"))
                 else:
-                    coming.put((what, given, waits))
+                    coming.put(partial(functions[what], *given))
         except EOFError:
             pass
         finally:  # also where it cannot go on
@@ -108,12 +110,8 @@ def serve(open_model: bytes, missing: Sequence[str], questions: BinaryIO, answer
     _reply(answers, told, "the model cannot be loaded")
     if functions:
         Thread(target=read, daemon=True).start()
-        while (question := coming.get()) is not None:
-            what, given, waits = question
-            if waits:
-                _reply(answers, partial(answered, what, given), "the model cannot answer")
-            else:
-                functions[what](*given)
+        while (act := coming.get()) is not None:
+            act()
 
 
 def _exactly(stream: BinaryIO, count: int) -> bytearray:

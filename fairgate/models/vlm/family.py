@@ -183,16 +183,14 @@ class SeeingModel(LabelLikelihoods):
 
         engine = self._writer()
 
-        def answers(shown: Sequence[Any]) -> NDArray[np.object_]:
-            return np.array([clean(text) for text in engine.answers(shown, longest)], dtype=object)
-
-        halving, unsaved = checkpoints.Halving(answers, self._device.name), 0
+        halving = checkpoints.Halving(lambda shown: np.array(engine.answers(shown, longest), object), self._device.name)
+        unsaved = 0
         shown = self._pieces(todo, _AT_ONCE)
         prepared = self._prepared(shown, lambda row, image: engine.inputs(image, prompts[row]), what)
         try:
             with checkpoints.scoring(self._device), checkpoints.naming(self.uri, what), closing(prepared):
                 for rows, inputs in prepared:
-                    texts.update(zip(rows, halving(inputs), strict=True))
+                    texts.update(zip(rows, map(clean, halving(inputs)), strict=True))
                     self.pictures_read += len(rows)
                     unsaved += len(rows)
                     if unsaved >= _SAVED_EVERY:

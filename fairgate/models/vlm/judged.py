@@ -20,6 +20,8 @@ Average = Literal["sum", "mean"]
 Item = TypeVar("Item")
 Pieces = Iterator[tuple[list[int], Iterable[Any]]]
 """Row numbers, and as many pictures, each decoded when it is wanted, or texts."""
+Ready = Generator[tuple[list[int], list[Any]]]
+"""The same, as the model takes it."""
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1, "bf16": 1e-1}
 """Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
 equal tokens differ by the order of sums alone."""
@@ -108,12 +110,10 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
                 piece = asked[start : start + at_once]
                 yield [row for row, _ in piece], (decode_rgb(data, source, row) for row, data in piece)
 
-    def _prepared(
-        self, pieces: Pieces, prepare: Callable[[int, Any], Any], what: str
-    ) -> Generator[tuple[list[int], list[Any]]]:
+    def _prepared(self, pieces: Pieces, prepare: Callable[[int, Any], Any], what: str) -> Ready:
         """Row numbers, and what is shown as the model takes it; on a GPU, made while it computes the piece before."""
 
-        def made() -> Generator[tuple[list[int], list[Any]]]:
+        def made() -> Ready:
             for rows, shown in pieces:
                 with naming(self.uri, what):
                     inputs = [prepare(row, each) for row, each in zip(rows, shown, strict=True)]
