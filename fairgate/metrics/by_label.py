@@ -99,7 +99,8 @@ class _ByLabel(OfWorstGroup):
                 remedy="leave out `label`, or look at images of several labels",
             )
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
-        sets_with_label = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
+        with_label = [(actual > 0).sum(axis=1).astype(np.int64).reshape(shape) for (*_, actual), shape in tables]
+        sets_with_label = np.concatenate(with_label)
         evidence, of = self.evidence(sets_with_label, r.settings_of(OfLabel).label)
         more: dict[str, Any] = {"sets": int(evidence[0])}
         if cell.groups:
@@ -172,12 +173,6 @@ def _tables(cell: Cell, first: Codes, truth: Codes, given: Codes, columns: int) 
 
     everyone = np.ones(len(truth), dtype=bool)
     return table(truth, truth == given), table(given, given >= 0), table(truth, everyone)
-
-
-def _sets_with(actual: Any, shape: tuple[int, int]) -> Codes:
-    """Number of sets that hold images of every group and label, (groups, labels), of actual images by both and set."""
-    sets: Codes = (actual > 0).sum(axis=1).astype(np.int64).reshape(shape)
-    return sets
 
 
 def _rarest(sets_with_label: Codes) -> tuple[Codes, str]:

@@ -149,9 +149,17 @@ def _link(report_url: str | None) -> str:
 
 def _findings(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     """The checks that did not pass, in a sentence each; where one error prevented all of them, that error alone."""
-    if words.common_cause(record) is None:
-        return _sentences(failing, record, detail)
-    return "\n".join(f"- {escape(line, 2000)}" for line in run_remarks.cause_lines(record))
+    if words.common_cause(record) is not None:
+        return "\n".join(f"- {escape(line, 2000)}" for line in run_remarks.cause_lines(record))
+    lines = []
+    rest, without = compared_with_nothing(failing, record)
+    for check in rest:
+        parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        parts += [escape(taken, detail.clip)] if (taken := taken_words(check, record)) else []
+        parts += [escape(text, detail.clip) for text in run_remarks.verdict_notes(check, record)]
+        lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
+    lines = words.at_most(lines, detail.sentences, "- and {} more")
+    return "\n".join([*lines, f"- {words.SYMBOL['inconclusive']} {without}"] if without else lines)
 
 
 def _next(record: RunRecord, detail: _Detail) -> str:
@@ -170,18 +178,6 @@ def _copied(step: NextStep, detail: _Detail) -> list[str]:
     if sum(map(len, step.lines)) > 8 * detail.clip:
         return ["(report.html has the lines.)"]
     return [fenced(*step.lines, language=step.language)] if step.lines else []
-
-
-def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
-    lines = []
-    rest, without = compared_with_nothing(failing, record)
-    for check in rest:
-        parts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        parts += [escape(taken, detail.clip)] if (taken := taken_words(check, record)) else []
-        parts += [escape(text, detail.clip) for text in run_remarks.verdict_notes(check, record)]
-        lines.append(f"- {words.SYMBOL[check.verdict]} {'; '.join(parts)}")
-    lines = words.at_most(lines, detail.sentences, "- and {} more")
-    return "\n".join([*lines, f"- {words.SYMBOL['inconclusive']} {without}"] if without else lines)
 
 
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:

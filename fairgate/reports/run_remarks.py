@@ -262,10 +262,10 @@ def noted_sentence(check: CheckResult, record: RunRecord) -> str:
     return "; ".join([sentence(check, record), *verdict_notes(check, record)])
 
 
-def table_notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
+def table_notes(checks: Sequence[CheckResult]) -> list[str]:
     """What a reader of a table of checks must know: what `fair` means, where equal scores decided, and why intervals
     are missing."""
     ties = [f"{check.item}: {words}" for check in checks if (words := tie_words(check))]
     bare = dict.fromkeys(filter(None, map(no_interval_words, checks)))
     fair = ["fair, 95%: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"]
-    return [*(fair if any(map(null_words, checks)) else []), *ties[:most], *list(bare)[:most]]
+    return [*(fair if any(map(null_words, checks)) else []), *ties[:3], *list(bare)[:3]]

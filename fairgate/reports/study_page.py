@@ -65,27 +65,25 @@ def study_csv(record: StudyRecord, table: StudyTable) -> str:
     notice = " ".join(dict.fromkeys(dataset.notice for dataset in record.datasets if dataset.notice))
     lines: list[list[object]] = [[*head, "notice"]]
     for row in table.rows:
-        cells = zip(row, estimated, strict=True)
-        lines.append([value for cell, has in cells for value in (_estimate(cell) if has else [cell])] + [notice])
+        line: list[object] = []
+        for cell, has in zip(row, estimated, strict=True):
+            if isinstance(cell, Estimate):
+                line += [cell.value, cell.lo, cell.hi, cell.n, cell.why]
+            else:
+                line += [cell, *[None] * (4 if has else 0)]
+        lines.append([*line, notice])
     header, *rows = [[csv_cell(value) for value in line] for line in lines]
     return csv_text(header, rows)
 
 
-def _estimate(cell: StudyCell) -> list[object]:
-    """A cell with its limits, its count and why it is empty, which an estimate alone has."""
-    if isinstance(cell, Estimate):
-        return [cell.value, cell.lo, cell.hi, cell.n, cell.why]
-    return [cell, None, None, None, None]
-
-
-def study_table(table: StudyTable, most: int = _ROWS) -> Table:
+def study_table(table: StudyTable) -> Table:
     """A study's table as it is drawn: a number with its limits, a dash with the reason where nothing was measured."""
     columns = [
         Column(name, "text" if all(isinstance(row[at], str) for row in table.rows) else "number")
         for at, name in enumerate(table.columns[1:], 1)
     ]
-    lines = [Line(_cell(row[0]).text, [*map(_cell, row[1:])]) for row in table.rows[:most]]
-    more = max(0, len(table.rows) - most)
+    lines = [Line(_cell(row[0]).text, [*map(_cell, row[1:])]) for row in table.rows[:_ROWS]]
+    more = max(0, len(table.rows) - _ROWS)
     return Table((), table.title, table.columns[0], columns, lines, "bars", more=more)
 
 

@@ -190,17 +190,12 @@ def _checkpoints(root: Path) -> Iterator[tuple[str, Home]]:
     """The folders of models, a few levels deep, and what they hold."""
     for place, folders, files in os.walk(root):
         path = Path(place).relative_to(root)
-        home = _home(Path(place), set(files))
+        home: Home | None = None  # of a config without weights, too
+        if "open_clip_config.json" in files:  # of configs of two libraries, open_clip's counts
+            home = OPEN_CLIP
+        elif "config.json" not in files or {"model.safetensors", "model.safetensors.index.json"} & {*files}:
+            home = home_of(Path(place))
         if home is not None:
             yield path.as_posix(), home
         deep = len(path.parts) >= _DEEPEST or home is not None or "pyvenv.cfg" in files
         folders[:] = [] if deep else sorted(folder for folder in folders if folder not in _SKIPPED and folder[0] != ".")
-
-
-def _home(folder: Path, files: set[str]) -> Home | None:
-    """What a folder holds; None for a config without weights. Of configs of two libraries, open_clip's counts."""
-    if "open_clip_config.json" in files:
-        return OPEN_CLIP
-    if "config.json" in files and not files & {"model.safetensors", "model.safetensors.index.json"}:
-        return None
-    return home_of(folder)

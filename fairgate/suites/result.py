@@ -33,13 +33,15 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
     value, lo, hi, how, baseline = _shown(assessed, at, judged.at)
     again = assessed.answers[0].more.get(LISTED_AGAIN)
     repeats = assessed.now.repeats + (0 if again is None else int(again[assessed.cell.rows].sum()))
+    how += f"; {repeats:,} repeats count once" if repeats else ""
+    how += f"; {assessed.now.equal:,} pictures equal another one" if assessed.now.equal else ""
     return CheckResult(
         **_as_planned(assessed.planned),
         value=value,
         status=status_of(value),
         lo=lo,
         hi=hi,
-        interval=how + _dependent(repeats, assessed.now.equal),
+        interval=how,
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
@@ -63,12 +65,6 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         groups=_groups(assessed, judged.groups),
         worst_sets=_worst_sets(assessed, index, judged) if verdict != "pass" else [],
     )
-
-
-def _dependent(repeats: int, equal: int) -> str:
-    """What an interval's words add of images that are no evidence of their own."""
-    words = f"; {repeats:,} repeats count once" if repeats else ""
-    return words + (f"; {equal:,} pictures equal another one" if equal else "")
 
 
 def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
