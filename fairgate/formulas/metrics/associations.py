@@ -93,32 +93,20 @@ def word_strength(values: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return share
 
 
-def association(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False, scale: float | None = None) -> float:
+def association(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False) -> float:
     """S(D, A, B): how often images are taken for a concept of A rather than one of B, 0 to 1; 0.5 is neither.
 
     errors_a (images, |A|) and errors_b (images, |B|) are denoising losses (or negated similarities) of the same images
     under the prompts of A and B: the mean over images and pairs (a, b) of p(c = a | {a, b}, x). Saravanan et al. 2023,
     eq. 2, where c is the classifier's decision: 1 where a's loss is the lower one, 0.5 where the two are equal.
-    `soft=True` reads p as a probability instead, the softmax over the two negated losses: 1 / (1 + exp(scale (a - b))).
-    It depends on the scale of the losses, None being as they are: means over pixels differ in the third place and stay
-    near 0.5 without one. Raises MetricError for numbers not finite, tables of different images and an idle scale.
+    `soft=True` reads p as a probability instead, the softmax over the two negated losses: 1 / (1 + exp(a - b)). It
+    depends on the scale of the losses: means over pixels differ in the third place and stay near 0.5 unless they are
+    multiplied. Raises MetricError for numbers not finite, and tables of different images.
 
     >>> association([[1.0, 3.0]], [[2.0, 3.0]])
     0.625
     """
-    a, b = _errors(errors_a, errors_b)
-    if scale is not None and not (soft and np.isfinite(scale) and scale > 0):
-        raise MetricError(
-            f"the scale is {scale}, with soft={soft}.", where="scale", remedy="pass a positive scale, with soft=True"
-        )
-    steepness = 1.0 if scale is None else scale
-    total = 0.0
-    for word in a.T:  # an a against all b at once: no (images, |A|, |B|) array
-        margin = b - word[:, None]
-        # tanh is the two-way softmax without its overflow.
-        towards_a = np.tanh(margin * steepness / 2) if soft else np.sign(margin)
-        total += float(0.5 + 0.5 * towards_a.mean())
-    return float(total / a.shape[1])
+    return float(pair_choices(errors_a, errors_b, soft=soft).mean())
 
 
 def pair_choices(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False) -> FloatArray:
@@ -129,13 +117,6 @@ def pair_choices(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False
     >>> pair_choices([[1.0, 3.0]], [[2.0]]).tolist()
     [[[1.0], [0.0]]]
     """
-    a, b = _errors(errors_a, errors_b)
-    margin = b[:, None, :] - a[:, :, None]
-    choices: FloatArray = 0.5 + 0.5 * (np.tanh(margin / 2) if soft else np.sign(margin))
-    return choices
-
-
-def _errors(errors_a: ArrayLike, errors_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
     a = finite("errors_a", errors_a, ("images", "prompts")).astype(np.float64)
     b = finite("errors_b", errors_b, ("images", "prompts")).astype(np.float64)
     if a.shape[0] != b.shape[0]:
@@ -144,7 +125,10 @@ def _errors(errors_a: ArrayLike, errors_b: ArrayLike) -> tuple[FloatArray, Float
             where="errors_b",
             remedy="pass both losses of the same images, in the same order",
         )
-    return a, b
+    margin = b[:, None, :] - a[:, :, None]
+    # tanh is the two-way softmax without its overflow.
+    choices: FloatArray = 0.5 + 0.5 * (np.tanh(margin / 2) if soft else np.sign(margin))
+    return choices
 
 
 def differential_association(s_x: float, s_y: float) -> float:

@@ -331,7 +331,7 @@ OTHERS = [
         "association, soft",
         losses(),
         "",
-        lambda g: m.association(g.a, g.b, soft=True, scale=0.5),
+        lambda g: m.association(g.a, g.b, soft=True),
         (
             *(IMAGES, order_of("of a"), order_of("of b"), copied("images"), between(0.0, 1.0)),
             unchanged("a shift of the losses", lambda _, g: g.but(a=g.a + 3.0, b=g.b + 3.0)),

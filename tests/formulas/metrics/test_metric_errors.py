@@ -75,15 +75,6 @@ REFUSALS = {
     "losses of other images": Refusal(
         lambda: association([[1.0], [1.0]], [[1.0]]), "pass both losses of the same images, in the same order"
     ),
-    "a scale without soft": Refusal(
-        lambda: association([[1.0]], [[1.0]], scale=10.0), "pass a positive scale, with soft=True"
-    ),
-    "a scale of 0": Refusal(
-        lambda: association([[1.0]], [[1.0]], soft=True, scale=0), "pass a positive scale, with soft=True"
-    ),
-    "an infinite scale": Refusal(
-        lambda: association([[1.0]], [[1.0]], soft=True, scale=np.inf), "pass a positive scale, with soft=True"
-    ),
     "an association above 1": Refusal(
         lambda: differential_association(1.5, 0.5), "pass what `association` returns, 0 to 1"
     ),
