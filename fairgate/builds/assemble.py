@@ -13,20 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fairgate.builds import shard_store
 from fairgate.builds.part import Chosen
 from fairgate.builds.plan import Ground
 from fairgate.builds.recipes import Recipe
-from fairgate.builds.shard_store import (
-    DATASET,
-    EARLIER_CODE,
-    Ledger,
-    Places,
-    Watcher,
-    earlier_code,
-    finished_ledgers,
-    read_part,
-    storing,
-)
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.ground.atomic import atomic_write
@@ -39,7 +29,9 @@ VERSION = "v1"
 """Of every build; a release counts on."""
 
 
-def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, Chosen], watch: Watcher) -> Manifest:
+def assemble(
+    name: str, ground: Ground, places: shard_store.Places, finished: Mapping[str, Chosen], watch: shard_store.Watcher
+) -> Manifest:
     """Write the dataset of a build and its yield tables. Raises RecipeError where no set was chosen at all."""
     recipe = ground.recipe
     if not any(chosen.set_ids for chosen in finished.values()):
@@ -49,14 +41,14 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
             remedy=f"see with `fairgate build status {name}` why they were dropped",
         )
     facts = _facts(name, ground, places, finished)
-    for left in places.root.glob(f".*{DATASET}*"):  # of a killed run; this one holds the lock
+    for left in places.root.glob(f".*{shard_store.DATASET}*"):  # of a killed run; this one holds the lock
         shutil.rmtree(left, ignore_errors=True)
     if (existing := _up_to_date(places, facts)) is not None:
         watch.note(f"{places.dataset} holds these sets already")
         return existing
     watch.note("putting the dataset together")
     census = Census(recipe.attributes())
-    fresh = places.root / f".{DATASET}.new"
+    fresh = places.root / f".{shard_store.DATASET}.new"
     try:
         manifest = write_dataset(fresh, _rows(recipe, finished, census), version=VERSION, **facts)
     except DatasetError as error:
@@ -66,15 +58,15 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
             remedy=f"{error.remedy or 'check what the recipe writes'}; finished shards are kept",
         ) from error
     write_yields(places, recipe, finished, manifest, census)
-    with storing(places.root):
+    with shard_store.storing(places.root):
         if places.dataset.exists():
-            places.dataset.rename(places.root / f".{DATASET}.old")
+            places.dataset.rename(places.root / f".{shard_store.DATASET}.old")
         fresh.rename(places.dataset)
-        shutil.rmtree(places.root / f".{DATASET}.old", ignore_errors=True)
+        shutil.rmtree(places.root / f".{shard_store.DATASET}.old", ignore_errors=True)
     return manifest
 
 
-def _facts(name: str, ground: Ground, places: Places, finished: Mapping[str, Chosen]) -> dict[str, Any]:
+def _facts(name: str, ground: Ground, places: shard_store.Places, finished: Mapping[str, Chosen]) -> dict[str, Any]:
     recipe = ground.recipe
     settings = recipe.settings
     made: dict[str, Any] = {
@@ -86,9 +78,9 @@ def _facts(name: str, ground: Ground, places: Places, finished: Mapping[str, Cho
     }
     if ground.limit is not None:
         made["limit"] = ground.limit
-    parts = (read_part(places.part(subject, part.name)) for subject in finished for part in recipe.parts())
-    if earlier := {code for recorded in parts for code in earlier_code(recorded)}:
-        made[EARLIER_CODE] = sorted(earlier)
+    parts = (shard_store.read_part(places.part(subject, part.name)) for subject in finished for part in recipe.parts())
+    if earlier := {code for recorded in parts for code in shard_store.earlier_code(recorded)}:
+        made[shard_store.EARLIER_CODE] = sorted(earlier)
     lineage = {"sets": digest({subject: chosen.chain for subject, chosen in finished.items()})}
     lineage |= {f"model {role}": fingerprint for role, fingerprint in ground.models.items()}
     lineage |= {f"input {role}": fingerprint for role, fingerprint in ground.inputs.items()}
@@ -105,7 +97,7 @@ def _facts(name: str, ground: Ground, places: Places, finished: Mapping[str, Cho
     }
 
 
-def _up_to_date(places: Places, facts: Mapping[str, Any]) -> Manifest | None:
+def _up_to_date(places: shard_store.Places, facts: Mapping[str, Any]) -> Manifest | None:
     """The dataset that is there, where it was made from these sets and says the same of itself; files are held
     against their sizes alone (`fairgate dataset verify` reads them)."""
     try:
@@ -195,7 +187,7 @@ class PartTally:
     counts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
-    def add(self, ledger: Ledger) -> None:
+    def add(self, ledger: shard_store.Ledger) -> None:
         self.counts.update(ledger.counts)
         self.seconds += ledger.seconds
         self.started += len(ledger.sets)
@@ -216,7 +208,7 @@ class PartTally:
 
 
 def write_yields(
-    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
+    places: shard_store.Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
 ) -> None:
     """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
     subjects: dict[str, SubjectYield] = {}
@@ -226,7 +218,7 @@ def write_yields(
         parts = {part.name: PartTally() for part in recipe.parts()}
         spent: Counter[str] = Counter()
         for name, tally in parts.items():
-            for ledger in finished_ledgers(places.part(subject, name)):
+            for ledger in shard_store.finished_ledgers(places.part(subject, name)):
                 tally.add(ledger)
             spent.update(tally.counts)
         subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census, spent)
@@ -242,7 +234,7 @@ def write_yields(
     ).model_dump()
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
-    with storing(places.root):
+    with shard_store.storing(places.root):
         atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         atomic_write(places.root / PLOT_FILE, csv_text(("subject", "outcome", "count"), once))
         atomic_write(

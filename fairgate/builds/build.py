@@ -13,23 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from fairgate.builds import shard_store
 from fairgate.builds.assemble import PartTally, assemble
 from fairgate.builds.part import Chosen, FirstShardAgain, PartBuild
 from fairgate.builds.plan import Ground, what_changed
 from fairgate.builds.recipes import Recipe, open_recipe, recipe_names
 from fairgate.builds.shard_queue import Parts, ShardQueue
-from fairgate.builds.shard_store import (
-    DATASET,
-    Places,
-    Quiet,
-    ShardStore,
-    Watcher,
-    pick,
-    read_ledger,
-    read_part,
-    require_different_folders,
-    storing,
-)
 from fairgate.data import NAME_PATTERN, Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.ground.errors import RecipeError, SuiteError, did_you_mean
@@ -54,14 +43,14 @@ class Factory:
     recipe: Recipe
     out: Path = Path("build")
     limit: int | None = None
-    watch: Watcher = field(default_factory=Quiet)
+    watch: shard_store.Watcher = field(default_factory=shard_store.Quiet)
     params: Path = PARAMS
     offload: Offload = "none"
     keep_equal: bool = False
 
     @property
-    def places(self) -> Places:
-        return Places(self.out / (self.name if self.limit is None else f"{self.name}-limit-{self.limit}"))
+    def places(self) -> shard_store.Places:
+        return shard_store.Places(self.out / (self.name if self.limit is None else f"{self.name}-limit-{self.limit}"))
 
     def build(self, engine: Engine, subjects: Sequence[str] = (), part: str | None = None) -> None:
         """Make what is missing of some subjects (default: all), and with `part` of that part alone.
@@ -71,7 +60,7 @@ class Factory:
         """
         selected = self._subjects(subjects)
         if part is not None:
-            pick([part], [each.name for each in self.recipe.parts()], "part")
+            shard_store.pick([part], [each.name for each in self.recipe.parts()], "part")
         one_thread_each()
         ground = Ground.of(self.recipe, self.limit, part)
         with self.places.held(selected):
@@ -86,14 +75,14 @@ class Factory:
         one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
         subjects = self._subjects(())
-        with self.places.held([*subjects, DATASET]):
+        with self.places.held([*subjects, shard_store.DATASET]):
             finished = self._make(ground, subjects, engine)
             return assemble(self.name, ground, self.places, finished, self.watch)
 
     def _subjects(self, names: Sequence[str]) -> list[str]:
         known = self.recipe.subjects()
-        require_different_folders(known)
-        return pick(names, known, "subject")
+        shard_store.require_different_folders(known)
+        return shard_store.pick(names, known, "subject")
 
     def _make(
         self, ground: Ground, subjects: Sequence[str], engine: Engine | None, last: str | None = None
@@ -118,7 +107,7 @@ class Factory:
         attributes, chosen = list(self.recipe.attributes()), Chosen()
         for part in self.recipe.parts():
             plan = ground.plan(part, subject, chosen.chain)
-            store = ShardStore(self.places.part(subject, part.name), plan)
+            store = shard_store.ShardStore(self.places.part(subject, part.name), plan)
             may = making and last in (None, part.name)
             build = PartBuild(
                 part, subject, chosen, store, attributes, self.watch, self.limit, command, may, self.offload
@@ -133,13 +122,13 @@ class Factory:
                 break
         return chosen
 
-    def _set_aside(self, store: ShardStore, plan: dict[str, object], subject: str, part: str) -> None:
+    def _set_aside(self, store: shard_store.ShardStore, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""
-        recorded = read_part(store.folder)
-        old = recorded.get("plan") or store.plan_of_ledgers()
+        recorded = shard_store.read_part(store.folder)
+        old = recorded.get("plan") or next((ledger.plan for ledger in store.ledgers_of()), None)
         if old == store.digest:
             return
-        with storing(self.places.root):
+        with shard_store.storing(self.places.root):
             if store.folder.exists() and any(store.folder.glob("shard-*")):
                 target = self.places.aside(str(old or "unknown"), subject, part)
                 if target.exists():
@@ -150,7 +139,7 @@ class Factory:
                 what = f"'{subject}', part '{part}': what is here was made otherwise ({changed})"
                 self.watch.note(f"{what}. It is set aside in {target}")
             earlier = self.places.aside(store.digest, subject, part)
-            if read_part(earlier).get("plan") == store.digest:
+            if shard_store.read_part(earlier).get("plan") == store.digest:
                 if store.folder.exists():
                     shutil.rmtree(store.folder)
                 store.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +178,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
         before = ""
         for part in factory.recipe.parts():
             folder = factory.places.part(subject, part.name)
-            recorded = read_part(folder)
+            recorded = shard_store.read_part(folder)
             stale = None
             if ground and recorded:
                 plan = ground.plan(part, subject, before)
@@ -199,7 +188,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             sets = part.target_sets(subject) if factory.limit is None else None
             tally, shards = PartTally(), 0
             for path in sorted(folder.glob("shard-*.json")):
-                ledger = read_ledger(path)
+                ledger = shard_store.read_ledger(path)
                 if ledger is not None and not (recorded.get("complete") and ledger.index >= recorded["shards"]):
                     tally.add(ledger)
                     shards += 1

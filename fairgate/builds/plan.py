@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -94,16 +94,13 @@ class _Meaning(ast.NodeTransformer):
     """Leaves out docstrings and imports. A body that has nothing else becomes `pass`."""
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.Import | ast.ImportFrom) or _is_text(node):
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if text or isinstance(node, ast.Import | ast.ImportFrom):
             return None
         self.generic_visit(node)
         if getattr(node, "body", None) == []:
             node.body = [ast.Pass()]  # type: ignore[attr-defined]
         return node
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +113,6 @@ class Need:
     model: bool
     digest: str = ""
     problem: FairgateError | None = None
-
-    def begins_by(self, recipe: Recipe, last: str) -> bool:
-        """Whether a part up to `last` reads it."""
-        names = [part.name for part in recipe.parts()]
-        return not self.model or any(names.index(part) <= names.index(last) for part in self.parts)
 
 
 def needs_of(recipe: Recipe) -> list[Need]:
@@ -143,19 +135,6 @@ def needs_of(recipe: Recipe) -> list[Need]:
             )
         needs.append(Need(name, str(path), every, False, "" if missing else files_digest(path), missing))
     return needs
-
-
-def _all_of(recipe: Recipe, missing: Sequence[Need]) -> FairgateError:
-    first = missing[0].problem
-    assert first is not None
-    if len(missing) == 1:
-        return first
-    return type(first)(
-        f"the recipe '{recipe.name}' reads {len(missing)} things that cannot be used: "
-        f"{', '.join(f'{each.name} ({each.source})' for each in missing)}.",
-        where=first.where,
-        remedy=f"`fairgate build preflight` with the build's name says of each what to do. The first: {first.remedy}",
-    )
 
 
 FORMAT = 1
@@ -182,9 +161,22 @@ class Ground:
 
         Raises ModelError or RecipeError for one that is not there, and names all of several.
         """
-        needs = [each for each in needs_of(recipe) if last is None or each.begins_by(recipe, last)]
-        if missing := [each for each in needs if each.problem is not None]:
-            raise _all_of(recipe, missing)
+        names, needs = [part.name for part in recipe.parts()], needs_of(recipe)
+        if last is not None:
+            begun = names[: names.index(last) + 1]
+            needs = [each for each in needs if not each.model or not set(begun).isdisjoint(each.parts)]
+        missing = [(each, each.problem) for each in needs if each.problem is not None]
+        if missing:
+            first = missing[0][1]
+            if len(missing) == 1:
+                raise first
+            named = ", ".join(f"{each.name} ({each.source})" for each, _ in missing)
+            raise type(first)(
+                f"the recipe '{recipe.name}' reads {len(missing)} things that cannot be used: {named}.",
+                where=first.where,
+                remedy="`fairgate build preflight` with the build's name says of each what to do. The first: "
+                f"{first.remedy}",
+            )
         digests = {each.name: each.digest for each in needs}
         models = {role: digests[role] for role in recipe.models() if role in digests}
         inputs = {name: digests[name] for name in recipe.inputs()}

@@ -157,10 +157,6 @@ class ShardStore:
             return None
         return ledger if sha256_file(path) == ledger.sha256 else None
 
-    def plan_of_ledgers(self) -> str | None:
-        """The plan that the shards here say they were made under, where `part.json` cannot say it; None without any."""
-        return next((ledger.plan for ledger in self.ledgers_of()), None)
-
     def ledgers_of(self, plan: str | None = None) -> Iterator[Ledger]:
         """The ledgers here that can be read, in order: those of a plan, or all."""
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))

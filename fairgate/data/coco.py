@@ -60,10 +60,7 @@ def read_coco(captions: Path, instances: Path, *, category: str = "person") -> l
             where=f"{instances}: categories",
             remedy=f"categories: {', '.join(names.values())}",
         )
-    said: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    for note in texts["annotations"]:
-        text = (_get(note, "id", _whole, captions), _get(note, "caption", _text, captions))
-        said[_get(note, "image_id", _whole, captions)].append(text)
+    said = _by_image(texts["annotations"], captions)
     found: dict[int, list[Corners]] = defaultdict(list)
     crowds: dict[int, int] = defaultdict(int)
     for note in boxes["annotations"]:
@@ -81,13 +78,26 @@ def read_coco(captions: Path, instances: Path, *, category: str = "person") -> l
             file=str(inside(_get(entry, "file_name", _text, captions), f"{captions}: image {image}")),
             width=_get(entry, "width", _whole, captions),
             height=_get(entry, "height", _whole, captions),
-            captions=tuple(text for _, text in sorted(said[image])),
+            captions=tuple(said[image]),
             persons=tuple(found[image]),
             crowds=crowds[image],
         )
         for image, entry in sorted(by_id.items())
-        if said[image]
+        if image in said
     ]
+
+
+def read_captions(path: Path) -> dict[int, list[str]]:
+    """The captions of every image, by the captions' numbers. Raises DatasetError as `read_coco` does."""
+    return _by_image(_read(path, "annotations")["annotations"], path)
+
+
+def _by_image(notes: list[dict[str, Any]], path: Path) -> dict[int, list[str]]:
+    said: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for note in notes:
+        text = (_get(note, "id", _whole, path), _get(note, "caption", _text, path))
+        said[_get(note, "image_id", _whole, path)].append(text)
+    return {image: [text for _, text in sorted(texts)] for image, texts in said.items()}
 
 
 def _read(path: Path, *keys: str) -> dict[str, list[dict[str, Any]]]:

@@ -223,15 +223,9 @@ def group_sizes(index: Index) -> list[GroupSize]:
             shown = {(subject, tuple(cell[place] for place in at)) for subject, cell in cells}
             counts.update(shown | {(_ALL, groups) for _, groups in shown})
     subjects = sorted(set(columns[1]))
-    return [
-        _size(names, cell, subjects, counts)
-        for names, counts in counted.items()
-        for cell in product(*(index.groups[name] for name in names))
-    ]
-
-
-def _size(
-    names: tuple[str, ...], cell: tuple[str, ...], subjects: Sequence[str], counts: Counter[tuple[str, tuple[str, ...]]]
-) -> GroupSize:
-    fewest, subject = min((counts[code, cell], code) for code in subjects)
-    return GroupSize(CROSS.join(names), CROSS.join(cell), counts[_ALL, cell], subject, fewest)
+    sizes = []
+    for names, counts in counted.items():
+        for cell in product(*(index.groups[name] for name in names)):
+            fewest, subject = min((counts[code, cell], code) for code in subjects)
+            sizes.append(GroupSize(CROSS.join(names), CROSS.join(cell), counts[_ALL, cell], subject, fewest))
+    return sizes

@@ -113,23 +113,24 @@ class ImportPlan:
         """One row per line, its picture read when its turn comes."""
         total = len(self.rows)
         for place, line in enumerate(islice(self.rows.table.lines(self.rows.pictures), total)):
-            row = self.rows.row(place, line)
+            row, where = self.rows.row(place, line), self.rows.table.place(line.number)
             if self.rows.pictures:
-                row["image"] = self._brought(line.picture, line.number)
+                if line.picture is None:
+                    raise DatasetError(
+                        "the row has no picture.",
+                        where=where,
+                        remedy="take the row out, or give the pictures as a folder (`--images`)",
+                    )
+                row["image"] = line.picture
             elif self.images_dir is not None:
-                row["image"] = _read(self._file_of(str(row["path"])), self.rows.table.place(line.number))
+                file = self._file_of(str(row["path"]))
+                require_regular(file, DatasetError)
+                remedy = "make the file readable, or take the line out of the labels"
+                with disk_errors(DatasetError, "the image file cannot be read", f"{file} ({where})", remedy):
+                    row["image"] = file.read_bytes()
             yield row
             if progress is not None:
                 progress(place + 1, total)
-
-    def _brought(self, picture: bytes | None, line: int) -> bytes:
-        if picture is None:
-            raise DatasetError(
-                "the row has no picture.",
-                where=self.rows.table.place(line),
-                remedy="take the row out, or give the pictures as a folder (`--images`)",
-            )
-        return picture
 
     def _file_of(self, path: str) -> Path:
         return (self.images_dir or Path()) / (PurePosixPath(path).name if self.images_found_by == "file name" else path)
@@ -144,13 +145,6 @@ class ImportPlan:
             where=where,
             remedy="replace the file with a whole image, or take the line out of the labels",
         )
-
-
-def _read(path: Path, place: str) -> bytes:
-    require_regular(path, DatasetError)
-    remedy = "make the file readable, or take the line out of the labels"
-    with disk_errors(DatasetError, "the image file cannot be read", f"{path} ({place})", remedy):
-        return path.read_bytes()
 
 
 def _look_up(images_dir: Path, rows: ImportedRows) -> str:

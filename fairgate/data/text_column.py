@@ -239,14 +239,12 @@ class TextColumn:
         row_of[self.codes] = np.arange(len(self))
         return np.take(np.take(row_of, _places(others.names, self.names)), others.codes)
 
-    def _parts(self) -> Iterator[list[str]]:
-        return (self._names[start : start + FEW].to_pylist() for start in range(0, len(self._names), FEW))
-
     def first_harmful(self) -> str | None:
         """The first text that a terminal or a log would act on, or None."""
         if len(self._names) > FEW and _is_plain(self._names.buffers()[2]):
             return None
-        return next((odd for part in self._parts() if (odd := first_harmful(part)) is not None), None)
+        parts = (self._names[start : start + FEW].to_pylist() for start in range(0, len(self._names), FEW))
+        return next((odd for part in parts if (odd := first_harmful(part)) is not None), None)
 
 
 TextRows: TypeAlias = NDArray[Any] | TextColumn

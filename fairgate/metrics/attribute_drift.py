@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import corrected_change
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.hashing import sha256_bytes
@@ -15,7 +16,7 @@ from fairgate.metrics.cell import Cell, Counts, Floats
 from fairgate.metrics.contract import Answers, Drawn, Limits, Measure, MetricRequest, MetricSettings, register
 from fairgate.metrics.generated import drawn_readers
 from fairgate.metrics.known_means import KnownMean, further
-from fairgate.probes import DatasetFacts, ImageEditingProbe, ProbeScores, WatchedAttribute, gained_column
+from fairgate.probes import ImageEditingProbe, ProbeScores, WatchedAttribute, gained_column
 from fairgate.records import CROSS, MetricSpec
 
 _LEAST = 1e-3
@@ -53,7 +54,7 @@ class AttributeDrift(KnownMean):
     )
     Settings = WatchedLabel
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse an attribute that the probe does not watch, and a label that it does not have."""
         assert isinstance(r.asked, ImageEditingProbe)
         settings = r.settings_of(WatchedLabel)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import balanced_accuracy, f1_by_label, macro_f1
 from fairgate.ground.errors import ScoresError, SuiteError, did_you_mean, listed
 from fairgate.metrics.cell import Cell, Counts, Floats
@@ -25,7 +26,7 @@ from fairgate.metrics.contract import (
 )
 from fairgate.metrics.limits import OfWorstGroup, in_units, measure_groups
 from fairgate.models import folded
-from fairgate.probes import DatasetFacts, PredictionProbe, ProbeScores, Text
+from fairgate.probes import PredictionProbe, ProbeScores, Text
 from fairgate.records import MetricSpec
 
 Codes = NDArray[np.int64]
@@ -55,7 +56,7 @@ class _ByLabel(OfWorstGroup):
 
     Settings = OfLabel
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse groups of the attribute that the labels are of: inside each, all images have the same one."""
         if any(r.truth_of in crossing for crossing in r.crossings):
             raise SuiteError(

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import NullSkew
 from fairgate.formulas.statistics import Entries, ImageNumbers, Interval, Unavailable
 from fairgate.ground.plugins import Registry
 from fairgate.metrics.cell import Cell, Counts, Crossing, Floats
-from fairgate.probes import DatasetFacts, Probe, ProbeScores
+from fairgate.probes import Probe, ProbeScores
 from fairgate.records import Extreme, MetricSpec
 
 Answers = Sequence[ProbeScores]
@@ -285,7 +286,7 @@ class Metric(ABC):
         """Whether its `k` is of whole galleries, as the tables of an audit are, and not of parts of them."""
         return self.counts_groups
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:  # noqa: B027
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:  # noqa: B027
         """Raise SuiteError for a request that makes no sense on a dataset."""
 
     def read_together(self, now: Answers, before: Answers) -> tuple[Answers, Answers]:

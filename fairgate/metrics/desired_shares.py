@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import Manifest
 from fairgate.formulas import metrics as formulas
 from fairgate.formulas.statistics import Interval, Unavailable, divergence_interval, extreme_interval, skew_interval
 from fairgate.ground.errors import SuiteError, listed, suggestion
@@ -23,7 +24,6 @@ from fairgate.metrics.contract import Counted, Cut, Drawn, Limits, Measure, Metr
 from fairgate.metrics.galleries import Answer, Gallery, Grouping, Query
 from fairgate.metrics.limits import Stacked, bootstrapped, from_parts, same_attribute
 from fairgate.metrics.top_k import NULL_DRAWS, TopK, spec_at_k
-from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 
 _SIZE = "for galleries of this size"
@@ -242,7 +242,7 @@ class Bias(TopK):
     )
     Settings = TwoGroups
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """It compares two groups: of an attribute that has two, or the two that are named."""
         two = r.settings_of(TwoGroups).named
         for crossing in r.crossings:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import found_at_k
 from fairgate.ground.errors import ScoresError, SuiteError
 from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import CLASSIFIED, RETRIEVED, Answers, MetricRequest, MetricSettings, register
 from fairgate.metrics.image_means import Right, right_spec
-from fairgate.probes import RANKS, DatasetFacts, within
+from fairgate.probes import RANKS, within
 
 
 class Nearest(MetricSettings):
@@ -62,7 +63,7 @@ class Recall(AmongFirst):
         usual_k=1,
     )
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse a k among which the right subject always is."""
         if _k(r.settings) >= len(dataset.subjects):
             raise SuiteError(
@@ -95,7 +96,7 @@ class AccuracyAtK(AmongFirst):
         usual_k=5,
     )
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse a probe without ranks, and a k among which the true label always is."""
         if r.asked is None or not getattr(r.asked, "ranks", False):
             raise SuiteError(

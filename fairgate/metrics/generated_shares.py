@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import corrected_shares, entropy_of_counts, share_distance, skew_of_counts
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.metrics.cell import Cell, Floats
 from fairgate.metrics.contract import Answers, Measure, MetricRequest, MetricSettings, register
 from fairgate.metrics.generated import OfPictures, OfShares, absent_rows, generation_probe, picture_spec
-from fairgate.probes import REFUSAL, SHOWN, DatasetFacts
+from fairgate.probes import REFUSAL, SHOWN
 
 
 class PerceivedGroup(MetricSettings):
@@ -41,7 +42,7 @@ class PerceivedShare(OfShares):
     )
     Settings = PerceivedGroup
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse a group that the reader does not perceive."""
         group, groups = r.settings_of(PerceivedGroup).group, generation_probe(r).groups
         if group not in groups:
@@ -96,7 +97,7 @@ class _FromDeclared(_FromTarget):
 
     Settings = ShareTarget
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse a target of other groups, or that does not add up to 1."""
         wanted, groups = r.settings_of(ShareTarget).target, generation_probe(r).groups
         if isinstance(wanted, dict) and (set(wanted) != set(groups) or abs(sum(wanted.values()) - 1) > 1e-6):
@@ -266,7 +267,7 @@ class SubjectShown(_ShareOfAll):
         utility=True,
     )
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse a probe that does not look for subjects, and a release of one."""
         if generation_probe(r).labels is not None:
             raise SuiteError(

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import permutation_p_of_groups
 from fairgate.ground.errors import MetricError, SuiteError
 from fairgate.ground.randomness import stream
@@ -29,7 +30,7 @@ from fairgate.metrics.contract import (
 from fairgate.metrics.galleries import measure_rankings, queries_of
 from fairgate.metrics.known_means import KnownMean
 from fairgate.metrics.limits import OfWorstGroup, measure_groups
-from fairgate.probes import DatasetFacts, ProbeScores
+from fairgate.probes import ProbeScores
 from fairgate.records import MetricSpec
 
 _spec = partial(MetricSpec, probes=("number",), worst_set="{number}")
@@ -129,7 +130,7 @@ class EffectP(Metric):
         plain="permutation p",
     )
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """Refuse images that depend on each other: they do not change places by chance one by one."""
         if not dataset.counterfactual and dataset.n_sets < dataset.n_rows:
             raise SuiteError(

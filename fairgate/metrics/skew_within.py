@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.randomness import stream
 from fairgate.metrics.cell import Cell, Floats
@@ -21,7 +22,6 @@ from fairgate.metrics.contract import Cut, FairRankings, MetricRequest, MetricSe
 from fairgate.metrics.desired_shares import MaxSkew
 from fairgate.metrics.galleries import Gallery, Grouping, Query, galleries_of, require_told_apart
 from fairgate.metrics.top_k import Ranking, spec_at_k
-from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 
 
@@ -90,7 +90,7 @@ class MarginalMaxSkew(MaxSkew):
     Settings: ClassVar[type[MetricSettings]] = WithinCut
     cuts_galleries = False
 
-    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+    def require(self, r: MetricRequest, dataset: Manifest) -> None:
         """The attribute whose groups are held fixed is one of those that are crossed."""
         within = r.settings_of(WithinCut).within
         (crossing,) = r.crossings

@@ -17,7 +17,6 @@ from .answers import text_codes as text_codes
 from .classification import classify as classify
 from .classification import ranks_of as ranks_of
 from .contract import Choice as Choice
-from .contract import DatasetFacts as DatasetFacts
 from .contract import OpenInstrument as OpenInstrument
 from .contract import Probe as Probe
 from .contract import dataset_has as dataset_has
@@ -31,6 +30,7 @@ from .question_items import Item as Item
 from .question_items import items_of as items_of
 from .ranking import PairModel as PairModel
 from .reader import PictureReader as PictureReader
+from .reader import WatchedAttribute as WatchedAttribute
 from .registry import PROBES as PROBES
 from .registry import value_name as value_name
 from .score_file import read_scores as read_scores
@@ -54,4 +54,3 @@ from .views import mean_over_views as mean_over_views
 from .views import require_views as require_views
 from .views import taken_rows as taken_rows
 from .views import within as within
-from .watched import WatchedAttribute as WatchedAttribute

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.data import TextColumn, TextRows, arrow_texts, code_type, on_disk
+from fairgate.data import Manifest, TextColumn, TextRows, arrow_texts, code_type, on_disk
 from fairgate.ground.errors import SuiteError, listed, nearest, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows, text_codes
-from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
+from fairgate.probes.contract import Choice, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Prose, Text, filled, given_once, in_words, plain, template_of
 
 _AT_ONCE = 1 << 16
@@ -113,13 +113,13 @@ class ZeroShotProbe(Probe):
     def word(self, name: str) -> str:
         return in_words(name, self.words)
 
-    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+    def reworded(self, dataset: Manifest) -> tuple[Collection[str], Sequence[str]]:
         return self.words, dataset.subjects if self.truth == "subject" else dataset.attributes[self.truth]
 
     def _lists(self) -> list[list[str]]:
         return [self.labels] if isinstance(self.labels, list) else list(self.labels.values())
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+    def require(self, name: str, dataset: Manifest, at: Callable[[str], str]) -> None:
         """Every image must find its truth among the labels that compete for it."""
         if isinstance(self.labels, dict):
             missing = [subject for subject in dataset.subjects if subject not in self.labels]
@@ -155,7 +155,7 @@ class ZeroShotProbe(Probe):
                     remedy=f"{change}, or say in `words` how the truth is written",
                 )
 
-    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+    def classes(self, dataset: Manifest) -> tuple[str, ...]:
         """All labels, if an attribute is the truth."""
         attribute = self.truth_of not in (None, "subject")
         return tuple(dict.fromkeys(label for labels in self._lists() for label in labels)) if attribute else ()
@@ -180,7 +180,7 @@ class ZeroShotProbe(Probe):
             scores = replace(scores, rank=ranks_of(scores.contests, len(scores.value)))
         return {name: scores if self.positive is None else replace(scores, correct=None)}
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int:
+    def blind_labels(self, dataset: Manifest | None) -> int:
         """Of labels that are true for some image of several, the fewest."""
         alone = dataset is not None and len(dataset.subjects) == 1
         if self.truth == "subject" and (isinstance(self.labels, dict) or alone):

@@ -6,13 +6,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.data import TextColumn, TextRows
+from fairgate.data import Manifest, TextColumn, TextRows
 from fairgate.ground.errors import SuiteError, suggestion
 from fairgate.ground.plugins import Registry
 from fairgate.models import Capability, ImageSource, Model
@@ -22,25 +22,6 @@ from fairgate.probes.settings import SuiteSection, with_article
 OpenInstrument = Callable[[str, ImageSource], Model]
 """Opens a model by its URI over pictures: an instrument by which a probe reads what the judged model makes. The gate
 opens it, by the rules of a run, so that no judged model chooses its judge."""
-
-
-class DatasetFacts(Protocol):
-    """What planning needs to know of a dataset; its manifest has it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def subjects(self) -> Sequence[str]: ...
-    @property
-    def counterfactual(self) -> bool: ...
-    @property
-    def n_sets(self) -> int: ...
-    @property
-    def n_rows(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +101,7 @@ class Probe(SuiteSection):
         """`subject`, or the attribute that holds an image's true label; None where no label is right."""
         return None
 
-    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+    def reworded(self, dataset: Manifest) -> tuple[Collection[str], Sequence[str]]:
         """Names that `words` writes otherwise, and those that the dataset has; none without such a key."""
         return (), ()
 
@@ -154,7 +135,7 @@ class Probe(SuiteSection):
         """Names of its answers: its own, or `name[word]` for each word."""
         return tuple(f"{name}[{word}]" for word in self.ranked_words) or (name,)
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+    def require(self, name: str, dataset: Manifest, at: Callable[[str], str]) -> None:
         """Raise SuiteError where a dataset cannot answer; `at(key)` is the place of a key in the suite."""
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
@@ -177,7 +158,7 @@ class Probe(SuiteSection):
         """
         return None
 
-    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+    def classes(self, dataset: Manifest) -> tuple[str, ...]:
         """Labels of which every one is expected to be some image's true label; empty if wrong ones are put beside it on
         purpose, as those of other subjects are."""
         return ()
@@ -204,7 +185,7 @@ class Probe(SuiteSection):
         """The answers of a model about every image, in the order of `rows`, under `names(name)`; what they are read by
         is opened by `open_instrument`."""
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+    def blind_labels(self, dataset: Manifest | None) -> int | None:
         """Among how many labels a model that never looks guesses, on a dataset (None: not known yet): 1 where each
         image has its labels to itself, or where no labels compete; None where only the dataset says."""
         return 1
@@ -230,7 +211,7 @@ class Probe(SuiteSection):
         return ("group_gap", "over: crossed, ") if self.truth_of is None else ("p_true", "")
 
 
-def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
+def dataset_has(attribute: str, who: str, dataset: Manifest, where: str) -> None:
     """Raise SuiteError, `who` 'attribute' ..., for one that a dataset does not record."""
     if attribute not in dataset.attributes:
         recorded = f"recorded attributes: {', '.join(dataset.attributes) or 'none'}"

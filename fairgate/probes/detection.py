@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import intersection_over_union
 from fairgate.ground.errors import DatasetError
 from fairgate.models import LOWEST_SCORE, MOST_BOXES, Capability, DetectingModel, Detections, Floats
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, register
+from fairgate.probes.contract import OpenInstrument, Probe, register
 from fairgate.probes.settings import Text
 
 
@@ -58,7 +59,7 @@ class DetectionProbe(Probe):
     def texts(self, subjects: Sequence[str]) -> list[str]:
         return [self.what]
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int:
+    def blind_labels(self, dataset: Manifest | None) -> int:
         """What a model guesses that never looks is not known: places have no number."""
         return 2
 

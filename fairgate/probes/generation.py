@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
 from fairgate import models
 from fairgate.ground.errors import ModelError, listed
@@ -38,6 +38,7 @@ class TableLabels(SuiteSection):
     )
     repeat: Text | None = Field(
         default=None,
+        exclude_if=lambda repeat: repeat is None,  # a suite without one has the digest that it had before there was it
         description="Column that tells how a picture was made, such as its seed: rows of a subject with the same value "
         "are one picture, listed again, and count once.",
     )
@@ -53,12 +54,6 @@ class TableLabels(SuiteSection):
     def absent(self) -> tuple[str, ...]:
         """What the cells of a row are that a smaller sample lacks; nothing where every row needs a picture."""
         return (ABSENT,) if self.independent else ()
-
-    @model_serializer(mode="wrap")
-    def _only_a_repeat_that_is_named(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A suite without one has the digest that it had before there was this key."""
-        data: dict[str, Any] = dump(self)
-        return {key: value for key, value in data.items() if key != "repeat" or value is not None}
 
     def read(self, model: models.PredictingModel) -> tuple[NDArray[Any], NDArray[np.bool_], list[str] | None]:
         """The group of every picture, whether there is none, and what tells pictures apart."""

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from pydantic import Field, StringConstraints, model_validator
 
 from fairgate import models
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import individual_typology_angle, skin_mask
 from fairgate.ground.errors import SuiteError
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
-from fairgate.probes.reader import Reader, WatchedPictures
+from fairgate.probes.contract import Choice, OpenInstrument, Probe, dataset_has, register
+from fairgate.probes.reader import Reader, WatchedAttribute, WatchedPictures
 from fairgate.probes.settings import Text, by_category, every_text, filled, given_once, template_of
-from fairgate.probes.watched import WatchedAttribute
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -147,7 +147,7 @@ class ImageEditingProbe(Probe):
         """All words, whatever an image shows."""
         return [Choice(subject, {word: self.prompt(word) for word in self.every_word}) for subject in subjects]
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+    def require(self, name: str, dataset: Manifest, at: Callable[[str], str]) -> None:
         """The reader's labels are the dataset's groups of an attribute."""
         dataset_has(self.reader.attribute, f"the reader of probe '{name}' perceives", dataset, at("reader"))
         groups = dataset.attributes[self.reader.attribute]
@@ -160,7 +160,7 @@ class ImageEditingProbe(Probe):
         for attribute, each in self.watched.items():
             each.require(dataset, f"'{attribute}' of probe '{name}' is measured over", at("watched"))
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int:
+    def blind_labels(self, dataset: Manifest | None) -> int:
         """An edit that shows nothing of its word is taken for any of them."""
         return len(self.every_word)
 

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fairgate.data import TextColumn
+from fairgate.data import Manifest, TextColumn
 from fairgate.ground.errors import ModelError, listed, nearest
 from fairgate.models import Capability, MeasuringModel, PredictingModel, folded
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import DatasetFacts, OpenInstrument, Probe, dataset_has, register
+from fairgate.probes.contract import OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.settings import Name, Text, in_words
 
 
@@ -52,10 +52,10 @@ class PredictionProbe(Probe):
         """The model's label of a group."""
         return in_words(name, self.words)
 
-    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+    def reworded(self, dataset: Manifest) -> tuple[Collection[str], Sequence[str]]:
         return self.words, dataset.subjects if self.attribute == "subject" else dataset.attributes[self.attribute]
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+    def require(self, name: str, dataset: Manifest, at: Callable[[str], str]) -> None:
         if self.attribute != "subject":
             dataset_has(self.attribute, f"probe '{name}' predicts", dataset, at("attribute"))
 
@@ -64,12 +64,12 @@ class PredictionProbe(Probe):
         truth = rows.subject if self.attribute == "subject" else rows.attributes[self.attribute]
         return TextColumn.of(truth).renamed(self.word)
 
-    def classes(self, dataset: DatasetFacts) -> tuple[str, ...]:
+    def classes(self, dataset: Manifest) -> tuple[str, ...]:
         """What the groups of the attribute are called; not `others`."""
         groups = () if self.attribute == "subject" else dataset.attributes[self.attribute]
         return tuple(dict.fromkeys(map(self.word, groups)))
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+    def blind_labels(self, dataset: Manifest | None) -> int | None:
         """As many as the dataset's groups of the attribute are called."""
         if dataset is None:
             return None

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
+from fairgate.data import Manifest
 from fairgate.ground.errors import ModelError, SuiteError, listed
 from fairgate.models import AnsweringModel, Capability, Floats, LabelModel
 from fairgate.probes.answer_matcher import ABSTAINED, MATCHER_VERSION, UNREADABLE, AnswerMatcher, misread
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, dataset_has, register
+from fairgate.probes.contract import Choice, OpenInstrument, Probe, dataset_has, register
 from fairgate.probes.question_items import (
     NOT_ASKED,
     CaptionedRows,
@@ -191,7 +192,7 @@ class QuestionProbe(Probe):
             return super().texts(subjects)
         return list(dict.fromkeys(self.prompt(question) for question in (self.questions or {}).values()))
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+    def require(self, name: str, dataset: Manifest, at: Callable[[str], str]) -> None:
         """What is right is known for every image, and the groups that are not asked are there."""
         for attribute, groups in self.unasked.items():
             dataset_has(attribute, f"probe '{name}' does not ask groups of", dataset, at("unasked"))
@@ -229,7 +230,7 @@ class QuestionProbe(Probe):
         options = (name for name in more if name.startswith(ANSWER))
         return {name.removeprefix(ANSWER): np.where(done, np.nan, more[name]) for name in options}
 
-    def blind_labels(self, dataset: DatasetFacts | None) -> int | None:
+    def blind_labels(self, dataset: Manifest | None) -> int | None:
         """How many answers are right for some image, of the question with the fewest; of captions, they say it."""
         known = [
             len(question.right_answers) for question in (self.questions or {}).values() if question.right is not None

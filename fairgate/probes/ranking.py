@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from fairgate.builds.steps import WIDER_WORDS, named_gender
+from fairgate.data import Manifest
 from fairgate.formulas.metrics import pair_choices
 from fairgate.ground.errors import SettingsError
 from fairgate.models import Capability, Floats, LabelModel, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, OpenInstrument, Probe, RankingQuery, register
+from fairgate.probes.contract import Choice, OpenInstrument, Probe, RankingQuery, register
 from fairgate.probes.settings import Text, Texts, by_category, every_text, filled, given_once, in_words, template_of
 from fairgate.probes.taxonomies import TaxonomyName, taxonomy
 
@@ -47,7 +48,7 @@ class RetrievalProbe(Probe):
         default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
     )
 
-    def reworded(self, dataset: DatasetFacts) -> tuple[Collection[str], Sequence[str]]:
+    def reworded(self, dataset: Manifest) -> tuple[Collection[str], Sequence[str]]:
         return self.words, dataset.subjects
 
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.data import Index
+from fairgate.data import Index, Manifest
 from fairgate.ground.errors import SuiteError
 from fairgate.probes.answers import ProbeScores
-from fairgate.probes.contract import DatasetFacts, Probe
+from fairgate.probes.contract import Probe
 
 RANKS = 10
 """Recall over views is known up to this k."""
@@ -21,7 +21,7 @@ RANKS = 10
 _SIDES = re.compile(r"\b(left|right|mirror\w*|(counter)?clockwise)\b", re.IGNORECASE)
 
 
-def require_views(name: str, probe: Probe, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+def require_views(name: str, probe: Probe, dataset: Manifest, at: Callable[[str], str]) -> None:
     """Raise SuiteError for a probe of several views that averages nothing, or whose right answer a view may change."""
     if probe.views == 1:
         return

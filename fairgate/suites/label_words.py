@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from fairgate.data import Manifest
 from fairgate.ground.errors import SettingsError, SuiteError, listed
-from fairgate.probes import DatasetFacts, filled, with_article
+from fairgate.probes import filled, with_article
 
 _SHOWN_COLUMNS = 8
 
 
-def labels_of(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], str | None]:
+def labels_of(dataset: Manifest, truth: str | None) -> tuple[dict[str, str], str | None]:
     """Each truth and the word for it, and the attribute that holds the truth (None: the subject does).
 
     Raises SuiteError if there is nothing to tell apart.

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fairgate.data import TextColumn, TextRows
+from fairgate.data import Manifest, TextColumn, TextRows
 from fairgate.formulas.metrics import NullSkew
 from fairgate.ground.errors import SuiteError, listed, suggestion
 from fairgate.ground.yaml_source import Loc, Source
 from fairgate.metrics import METRICS, Crossing, FairRankings, GroupedRows, Metric, MetricRequest, cells_of, galleries_of
-from fairgate.probes import DatasetFacts, Probe, dataset_has, require_views
+from fairgate.probes import Probe, dataset_has, require_views
 from fairgate.records import CROSS, Against, MetricSpec, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check, Suite
@@ -107,7 +107,7 @@ class PlannedCheck:
         return tuple(CROSS.join(grouping) for grouping in self.groupings)
 
 
-def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:
+def plan_checks(loaded: LoadedSuite, dataset: Manifest) -> list[PlannedCheck]:
     """Every check of a suite on every subject, in the suite's order.
 
     Raises SuiteError for an attribute or subject that the dataset lacks, for a metric that its kind of sets cannot
@@ -125,7 +125,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     ]
 
 
-def require_known_words(loaded: LoadedSuite, dataset: DatasetFacts) -> None:
+def require_known_words(loaded: LoadedSuite, dataset: Manifest) -> None:
     """Every name in a probe's `words` is the dataset's: another one has no effect. Raises SuiteError."""
     for name, probe in loaded.suite.probes.items():
         words, known = probe.reworded(dataset)
@@ -148,7 +148,7 @@ def require_reasons(loaded: LoadedSuite) -> None:
             )
 
 
-def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
+def plan_check(loaded: LoadedSuite, check: Check, dataset: Manifest, loc: Loc = ("checks",)) -> list[PlannedCheck]:
     """One check on every subject it is about, and a second time against the suite's anchor, if it has one.
 
     `loc` is the check's place in the suite. Refuses as `plan_checks` does.
@@ -185,7 +185,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     return [*planned, *(replace(item, against="anchor") for item in planned)]
 
 
-def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Crossing, ...]:
+def _groupings(loaded: LoadedSuite, check: Check, dataset: Manifest, where: str) -> tuple[Crossing, ...]:
     chosen = loaded.suite.groups.attributes
     attributes = list(dataset.attributes) if chosen == "each" else list(chosen)
     for attribute in attributes:

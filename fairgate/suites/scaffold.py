@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairgate.data import MIN_SETS
+from fairgate.data import MIN_SETS, Manifest
 from fairgate.ground.errors import SettingsError, SuiteError
 from fairgate.ground.text import slug
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSTAINED, DatasetFacts, Item, filled
+from fairgate.probes import ABSTAINED, Item, filled
 from fairgate.suites.label_words import labels_in_columns, labels_of, with_further
 from fairgate.suites.targets import MOST, MOST_SETS, as_json, options_of, quoted, right_of, tally_of, written
 
@@ -41,7 +41,7 @@ class SuiteDraft:
     """
 
     name: str
-    dataset: DatasetFacts
+    dataset: Manifest
     index: GroupedRows
     model: str
     baseline: str
@@ -275,7 +275,7 @@ _UNGROUPED = _Compared([], [], ((), 0), 1, "")
 """Of a dataset without attributes."""
 
 
-def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compared:
+def _compared(dataset: Manifest, index: GroupedRows, least: int) -> _Compared:
     """The groups with enough sets. Raises SuiteError if no attribute has them of every group."""
     enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= least]
     if not enough:
@@ -300,13 +300,13 @@ def _compared(dataset: DatasetFacts, index: GroupedRows, least: int) -> _Compare
     )
 
 
-def _fewest(dataset: DatasetFacts, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]) -> int:
+def _fewest(dataset: Manifest, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]) -> int:
     """Sets that hold an image of the rarest crossing of some attributes, and of further columns."""
     return min(_sets(dataset, index, crossed, *columns).values())
 
 
 def _sets(
-    dataset: DatasetFacts, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]
+    dataset: Manifest, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]
 ) -> dict[tuple[str, ...], int]:
     """How many sets hold an image of every crossing of some attributes, and of further columns."""
     groups = [list(dataset.attributes[name]) for name in crossed] + [list(set(column)) for column in columns]
@@ -316,7 +316,7 @@ def _sets(
     return {cell: counts[cell] for cell in product(*groups)}
 
 
-def _too_few(dataset: DatasetFacts, index: GroupedRows, least: int) -> SuiteError:
+def _too_few(dataset: Manifest, index: GroupedRows, least: int) -> SuiteError:
     of_group = {name: _sets(dataset, index, [name]) for name in dataset.attributes}
     rarest = [f"{min(sets, key=sets.__getitem__)[0]} ({min(sets.values())})" for sets in of_group.values()]
     nearest = max(of_group, key=lambda name: min(of_group[name].values()))

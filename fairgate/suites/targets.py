@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
+from fairgate.data import Manifest
 from fairgate.metrics import GroupedRows
-from fairgate.probes import ABSTAINED, UNREADABLE, AnswerMatcher, DatasetFacts
+from fairgate.probes import ABSTAINED, UNREADABLE, AnswerMatcher
 
 _BREAKS = re.compile(r"[\x7f-\x9f\u2028\u2029]")
 """What YAML refuses, or folds as the end of a line, and JSON writes as it is."""
@@ -64,7 +65,7 @@ def _matcher(options: Sequence[str]) -> AnswerMatcher:
 
 
 def right_of(
-    targets: Mapping[int, str], options: Sequence[str], dataset: DatasetFacts, index: GroupedRows, most: int = MOST_SETS
+    targets: Mapping[int, str], options: Sequence[str], dataset: Manifest, index: GroupedRows, most: int = MOST_SETS
 ) -> Right:
     """What is right about every image, from its `targets` by row, in the fewest words; None if an image has no target,
     a target is no option, images of a set have several, or `most` sets are not enough."""

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate import probes
+from fairgate.data import Manifest
 from fairgate.ground.errors import FairgateError, SuiteError, listed
 from fairgate.ground.number_format import three_decimals
 from fairgate.metrics import METRICS, Cells, GroupedRows, cells_of, measure
-from fairgate.probes import ABSENT, REFUSAL, DatasetFacts, Entropies, Probe, ProbeScores
+from fairgate.probes import ABSENT, REFUSAL, Entropies, Probe, ProbeScores
 from fairgate.records import Against, CheckResult, GroupResult
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.plan import PlannedCheck
@@ -35,7 +36,7 @@ _NAMED: Final = 3
 _EVERYBODY: Final = "everybody"
 
 
-def blind_spots(loaded: LoadedSuite, dataset: DatasetFacts, index: GroupedRows) -> list[SuiteError]:
+def blind_spots(loaded: LoadedSuite, dataset: Manifest, index: GroupedRows) -> list[SuiteError]:
     """What is known before a model answers: labels without an image, few seeds, groups without a check."""
     warnings, pictures = list[SuiteError](), Counter(index.subject.tolist())
     for name, probe in loaded.suite.probes.items():
@@ -54,7 +55,7 @@ def _is_generation(probe: Probe) -> TypeGuard[GenerationProbe]:
 
 
 def _labels_without_images(
-    loaded: LoadedSuite, name: str, probe: Probe, dataset: DatasetFacts, index: GroupedRows
+    loaded: LoadedSuite, name: str, probe: Probe, dataset: Manifest, index: GroupedRows
 ) -> list[SuiteError]:
     labels, truths = probe.classes(dataset), probe.truths(index)
     shown = set() if truths is None else set(truths.tolist())
@@ -92,7 +93,7 @@ def _of_generator(
 
 
 def unseen_in_answers(
-    loaded: LoadedSuite, dataset: DatasetFacts, index: GroupedRows, scores: dict[str, ProbeScores]
+    loaded: LoadedSuite, dataset: Manifest, index: GroupedRows, scores: dict[str, ProbeScores]
 ) -> list[SuiteError]:
     """What is known before, and what answers leave unmeasured: options that none names, groups that always abstain.
 
@@ -165,7 +166,7 @@ def _enough(loaded: LoadedSuite, index: GroupedRows, images: NDArray[np.bool_]) 
     return len(set(index.set_id[images].tolist())) >= loaded.suite.groups.min_sets
 
 
-def silent_checks(checks: Sequence[CheckResult], same: Collection[str], dataset: DatasetFacts) -> list[str]:
+def silent_checks(checks: Sequence[CheckResult], same: Collection[str], dataset: Manifest) -> list[str]:
     """Comparisons that pass because nothing changed, on so few images that a loss of the margin would often change
     nothing: it misses all of n with a chance of (1 - margin)^n, if images lose all or nothing. Checks against what is
     the `same` checkpoint are left out."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from fairgate.data import Manifest
 from fairgate.ground.errors import SuiteError
 from fairgate.ground.yaml_source import Source
 from fairgate.metrics import METRICS
 from fairgate.models import FAMILIES, schemes
-from fairgate.probes import DatasetFacts, Rows
+from fairgate.probes import Rows
 from fairgate.suites.schema import Check, Suite
 
 
-def require_utility(
-    suite: Suite, source: Source, *, dataset: DatasetFacts | None = None, rows: Rows | None = None
-) -> None:
+def require_utility(suite: Suite, source: Source, *, dataset: Manifest | None = None, rows: Rows | None = None) -> None:
     """Raise SuiteError for a suite with checks of bias and none of utility, as far as the dataset is known.
 
     A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
@@ -63,7 +62,7 @@ def _by_group(check: Check, suite: Suite) -> bool:
     return check.over is not None or METRICS[check.metric].spec.counterfactual or painted
 
 
-def _chance(check: Check, suite: Suite, dataset: DatasetFacts | None, share: float | None) -> float:
+def _chance(check: Check, suite: Suite, dataset: Manifest | None, share: float | None) -> float:
     """The value of a model that ignores its images: 1 where each image has labels of its own, and 0 where what is not
     known yet decides it; `share` is that of the commonest right answer, which is what metrics of answers count."""
     metric, labels = METRICS[check.metric], suite.probes[check.probe].blind_labels(dataset)

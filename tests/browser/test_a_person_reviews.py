@@ -17,7 +17,6 @@ from drawn import HOSTILE, open_keeper, rows, write_build
 
 from fairgate.builds.review import FinishedBuild, ReviewServer, Session, draw_sample, find_build, read_records, release
 from fairgate.builds.review.marks import INSTRUCTIONS
-from fairgate.builds.review.releasing import ReleaseOptions
 from fairgate.data import open_dataset
 from fairgate.reports.standalone_page import render_review
 
@@ -202,7 +201,7 @@ def test_the_rest_is_finished_and_the_figures_and_the_release_follow(
         assert page.inner_text("#finished") == "Everything is answered. Thank you."
         page.click("#stop")
         page.wait_for_selector("#stopped:visible")
-    done = release(build, None, tmp_path / "datasets", options=ReleaseOptions(least=SIZE), reviews=reviews)
+    done = release(build, None, tmp_path / "datasets", least=SIZE, reviews=reviews)
     assert done.figures is not None
     found = done.figures.rows[0].shares
     assert (done.figures.images, done.figures.sets, found["not realistic"].count) == (10, 1, 1)

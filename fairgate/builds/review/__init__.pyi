@@ -8,7 +8,6 @@ from .marks import INSTRUCTIONS as INSTRUCTIONS
 from .marks import Keeper as Keeper
 from .marks import read_records as read_records
 from .releasing import FinishedBuild as FinishedBuild
-from .releasing import ReleaseOptions as ReleaseOptions
 from .releasing import find_build as find_build
 from .releasing import release as release
 from .releasing import release_or_build as release_or_build

@@ -3,7 +3,6 @@ filters agree with people: precision, recall, F1 and support, as in table 4 of H
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,11 +120,11 @@ def score_agreement(column: str, scores: Sequence[float], good: Sequence[bool]) 
 
     An image whose score is no finite number was not measured, and is left out.
     """
+    from scipy.stats import mannwhitneyu  # 0.5 s to import
+
     value, is_good = np.asarray(scores, dtype=np.float64), np.asarray(good, dtype=np.bool_)
     measured = np.isfinite(value)
-    value, is_good = value[measured], is_good[measured]
-    above, below = value[is_good], np.sort(value[~is_good])
-    if not len(above) or not len(below):
-        return ScoreAgreement(column, len(above), len(below), None)
-    under = np.searchsorted(below, above, "left") + np.searchsorted(below, above, "right")
-    return ScoreAgreement(column, len(above), len(below), math.fsum(under / 2) / (len(above) * len(below)))
+    above, below = value[measured & is_good], value[measured & ~is_good]
+    pairs = len(above) * len(below)
+    auc = float(mannwhitneyu(above, below).statistic) / pairs if pairs else None
+    return ScoreAgreement(column, len(above), len(below), auc)

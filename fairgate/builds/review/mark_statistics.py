@@ -19,7 +19,7 @@ from fairgate.builds.review.agreement import (
     score_agreement,
 )
 from fairgate.builds.review.marks import QUALITIES, Key, Record
-from fairgate.builds.review.sample import ImageItem, Sample, SetItem, read_picture, read_rows
+from fairgate.builds.review.sample import ImageItem, Sample, read_picture, read_rows
 from fairgate.data import CROSS, Dataset, is_text
 from fairgate.ground.errors import SettingsError, StatisticsError, did_you_mean
 from fairgate.ground.number_format import ABSENT
@@ -124,7 +124,10 @@ def figures_of(
     """
     attributes = dataset.manifest.attributes
     seen = [marked for item in sample.images if (marked := _seen(item, records)) is not None]
-    scenes = [scene for item in sample.sets if (scene := _scene(item, records)) is not None]
+    answers = (
+        [record.scenes[item.set_id].scene for record in records if item.set_id in record.scenes] for item in sample.sets
+    )
+    scenes = [majority(of_set) for of_set in answers if of_set]
     groups, scores = _filters(dataset, seen, label)
     rows = [_row("all", "all", seen, attributes)]
     for name in dataset.manifest.subjects:
@@ -186,11 +189,6 @@ def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
         blind=all(mark.blind for mark in counted),
         changed=any(record.perceived[key].perceived != record.counted(key).perceived for record in marked),
     )
-
-
-def _scene(item: SetItem, records: Sequence[Record]) -> str | None:
-    scenes = [record.scenes[item.set_id].scene for record in records if item.set_id in record.scenes]
-    return majority(list(scenes)) if scenes else None
 
 
 def majority(answers: Sequence[str | None]) -> str | None:

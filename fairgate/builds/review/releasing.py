@@ -184,18 +184,6 @@ TOLERANCE: Final = 0.1
 
 
 @dataclass(frozen=True)
-class ReleaseOptions:
-    """Requirements of a release. `least` images must have been marked (all, where the dataset has fewer), unless
-    `unreviewed` gives a reason why none needs to be. `zero_shot` is a model whose groups the card compares with
-    the people's."""
-
-    tolerance: float = TOLERANCE
-    least: int = DEFAULT
-    unreviewed: str | None = None
-    zero_shot: ZeroShot | None = None
-
-
-@dataclass(frozen=True)
 class Released:
     """The released dataset, and its review (`figures` None: unreviewed, with a reason)."""
 
@@ -209,15 +197,19 @@ def release(
     name: str | None = None,
     root: Path = ROOT,
     *,
-    options: ReleaseOptions | None = None,
+    tolerance: float = TOLERANCE,
+    least: int = DEFAULT,
+    unreviewed: str | None = None,
+    zero_shot: ZeroShot | None = None,
     reviews: Path = REVIEWS,
 ) -> Released:
     """Freeze a build as the next version of `root/name` (the dataset's own name, if left out).
 
+    `least` images must have been marked (all, where the dataset has fewer), unless `unreviewed` gives a reason why none
+    needs to be. `zero_shot` is a model whose groups the card compares with the people's.
     Raises DatasetError where the build was limited, is unbalanced, was not reviewed or changed since, holds a picture
     twice, has problems, or is released already; each says what to do.
     """
-    options = options or ReleaseOptions()
     name = name or build.dataset.name
     check_name(name)
     if (limit := build.dataset.manifest.recipe.get("limit")) is not None:
@@ -226,19 +218,19 @@ def release(
             where=str(build.folder),
             remedy="build it without --limit, review that, and release it",
         )
-    balance = _require_balance(build, options.tolerance)
-    sections = [balance_section(balance.ratio, options.tolerance)]
+    balance = _require_balance(build, tolerance)
+    sections = [balance_section(balance.ratio, tolerance)]
     records: Sequence[Record] = ()
     figures = None
-    if options.unreviewed is not None:
-        if not options.unreviewed.strip():
+    if unreviewed is not None:
+        if not unreviewed.strip():
             raise SettingsError("a release without review needs a reason.", where="--unreviewed", remedy="say why")
         _require_no_review(build, reviews)
-        lineage = {"review": harmless(f"none: {' '.join(options.unreviewed.split())}")}
-        sections.append(unreviewed_section(build.dataset, options.unreviewed))
+        lineage = {"review": harmless(f"none: {' '.join(unreviewed.split())}")}
+        sections.append(unreviewed_section(build.dataset, unreviewed))
     else:
-        records, figures = reviewed(build, reviews, options.zero_shot)
-        _require_review(build, records, figures, options.least, reviews)
+        records, figures = reviewed(build, reviews, zero_shot)
+        _require_review(build, records, figures, least, reviews)
         lineage = {f"review by {record.rater}": record.sha256 for record in records}
         sections.append(review_section(build.dataset, records, figures))
     if (yields := yield_section(build.folder, build.dataset.manifest)) is not None:

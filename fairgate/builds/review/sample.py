@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairgate.builds.steps import picture
-from fairgate.data import Dataset, Manifest, TextRows
+from fairgate.builds.steps import picture, png
+from fairgate.data import Dataset, Manifest
 from fairgate.ground.errors import DatasetError
-from fairgate.ground.png import png_of
 from fairgate.ground.randomness import stream
 
 if TYPE_CHECKING:
@@ -122,18 +121,13 @@ def _rounds(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[lis
                 mixed = stream(0, *names, "images", subjects[subject], group_names[group]).permutation(len(rows))
                 waiting[cell] = [int(row) for row in rows[mixed]][::-1]
             if waiting[cell] and len(taken) < left:
-                taken.append(_unseen(waiting[cell], index.set_id, used))
+                left_here = waiting[cell]
+                places = range(len(left_here) - 1, -1, -1)
+                unseen = (place for place in places if index.set_id[left_here[place]] not in used)
+                taken.append(left_here.pop(next(unseen, -1)))  # of a seen set, where every set was
                 used.add(index.set_id[taken[-1]])
         yield taken
         left, number = left - len(taken), number + 1
-
-
-def _unseen(waiting: list[int], set_ids: TextRows, used: set[str]) -> int:
-    """The next row of a cell whose set was not seen; the next of all where every set was."""
-    for place in range(len(waiting) - 1, -1, -1):
-        if set_ids[waiting[place]] not in used:
-            return waiting.pop(place)
-    return waiting.pop()
 
 
 def _turns(rng: np.random.Generator, subjects: int, groups: int) -> Iterator[tuple[int, int]]:
@@ -196,6 +190,4 @@ def read_picture(dataset: Dataset, row: int) -> Image:
 
 def read_png(dataset: Dataset, row: int) -> bytes:
     """The same as a PNG of its pixels alone: whatever else its file says (a prompt, a camera) stays out."""
-    bare = read_picture(dataset, row)
-    bare.info = {}  # a colour profile would be written along
-    return png_of(bare)
+    return png(read_picture(dataset, row))

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from PIL import Image
 from fairgate.builds.steps.contract import Meter
 from fairgate.data import UnreadableImage, decode
 from fairgate.ground.errors import DatasetError, RecipeError
+from fairgate.ground.png import png_of
 from fairgate.models.generation import BuildModel, Sampling
 
 COMPRESSION = 6
@@ -45,9 +45,7 @@ def png(image: Image.Image) -> bytes:
     """
     bare = image.copy()
     bare.info = {}
-    encoded = BytesIO()
-    bare.save(encoded, format="PNG", optimize=False, compress_level=COMPRESSION)
-    return encoded.getvalue()
+    return png_of(bare, optimize=False, compress_level=COMPRESSION)
 
 
 def mask_png(mask: NDArray[np.bool_]) -> bytes:

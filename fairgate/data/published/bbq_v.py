@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from fairgate.data.parquet_rows import HubTable
@@ -44,8 +43,18 @@ def read(files: SourceFiles, part: str) -> Reading:
             given = _item(values, f"{path}: row {at}")
             if isinstance(given, str):
                 left_out[given] += 1
-            else:
-                rows.append(_row(f"{part}-{number}-{at:06d}", table, at, values, given))
+                continue
+            rows.append(
+                PublishedRow(
+                    set_id=f"{part}-{number}-{at:06d}",
+                    subject="question",
+                    caption=json.dumps(given, ensure_ascii=False),
+                    path=f"{path.stem}/{at}",
+                    groups={"category": values["category"], "polarity": values["question_polarity"]},
+                    image=partial(table.picture, at),
+                    extra={"question_id": values["id"]},
+                )
+            )
     return Reading(rows, left_out, paths)
 
 
@@ -69,18 +78,6 @@ def _item(values: dict[str, Any], place: str) -> dict[str, object] | str:
         return UNCLEAR
     asked = " ".join((values["context"].strip(), values["question"].strip()))
     return {"question": asked, "options": options, "abstain": given_up[0], "right": _OPTIONS[f"ans{label}"]}
-
-
-def _row(set_id: str, table: HubTable, at: int, values: dict[str, Any], item: dict[str, object]) -> PublishedRow:
-    return PublishedRow(
-        set_id=set_id,
-        subject="question",
-        caption=json.dumps(item, ensure_ascii=False),
-        path=f"{Path(table.path).stem}/{at}",
-        groups={"category": values["category"], "polarity": values["question_polarity"]},
-        image=partial(table.picture, at),
-        extra={"question_id": values["id"]},
-    )
 
 
 def _part(about: str, size: str, name: str) -> PublishedPart:

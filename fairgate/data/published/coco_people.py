@@ -5,29 +5,25 @@ The annotations come by a form, the photographs and captions from COCO.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from fairgate.data import reading
+from fairgate.data.coco import read_captions
 from fairgate.data.published.contract import ByHand, Published, PublishedPart, PublishedRow, Reading, register
 from fairgate.data.published.source_files import ABSENT, SourceFiles, label_lines
 from fairgate.ground.errors import DatasetError
-from fairgate.ground.hashing import read_bounded
 
 GENDERS: Final = ("Female", "Male")
 TONES: Final = ("Light", "Dark")
 UNSURE: Final = "image whose gender or skin tone is not one of two"
 _TABLE: Final = "images_val2014.csv"
 _CAPTIONS: Final = "captions_val2014.json"
-_MOST: Final = 512 << 20
 
 
 def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is one part
     """Photographs with one perceived gender and one skin tone; the others are counted by reason."""
     tables = [files.one(_TABLE), *files.matching(_CAPTIONS)[:1]]
-    captions = _captions(tables[1]) if len(tables) > 1 else {}
+    captions = read_captions(tables[1]) if len(tables) > 1 else {}
     photographs = files.by_tail(1)
     left_out: Counter[str] = Counter()
     rows: list[PublishedRow] = []
@@ -46,25 +42,9 @@ def read(files: SourceFiles, part: str) -> Reading:  # noqa: ARG001 -- there is 
             left_out[ABSENT] += 1
         else:
             groups = {"gender": fields["bb_gender"], "skin": fields["bb_skin"]}
-            caption = captions.get(number, "")
+            caption = captions.get(number, [""])[0].strip()
             rows.append(PublishedRow(f"{number:012d}", name, groups, photographs[name], caption=caption))
     return Reading(rows, left_out, [*tables, *files.archives], {"captions": bool(captions)})
-
-
-def _captions(path: Path) -> dict[int, str]:
-    """The first caption of every photograph, by the captions' numbers."""
-    with reading("the file of captions", path, "COCO's captions_val2014.json"):
-        content: Any = json.loads(read_bounded(path, _MOST))
-        notes = content.get("annotations") if isinstance(content, dict) else None
-        if not isinstance(notes, list):
-            raise ValueError("it has no list 'annotations'")
-        first: dict[int, tuple[int, str]] = {}
-        for note in (entry if isinstance(entry, dict) else {} for entry in notes):
-            image, number, text = (note.get(key) for key in ("image_id", "id", "caption"))
-            if not isinstance(image, int) or not isinstance(number, int) or not isinstance(text, str):
-                raise ValueError("an annotation has no image_id, id and caption")
-            first[image] = min(first.get(image, (number, text)), (number, text))
-    return {image: text.strip() for image, (_, text) in first.items()}
 
 
 DATASET = Published(

@@ -10,18 +10,8 @@ from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
+from urllib import request
 from urllib.error import HTTPError, URLError
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    UnknownHandler,
-)
 
 from fairgate.data import inside
 from fairgate.data.published.contract import HubFiles, WebFiles
@@ -173,20 +163,20 @@ def _copy(answer: HTTPResponse, out: IO[bytes], most: int) -> None:
 @contextmanager
 def _opened(url: str, headers: dict[str, str]) -> Iterator[HTTPResponse]:
     """An answer of an http(s) server. Only these schemes are known: `build_opener` would read files, too."""
-    opener = OpenerDirector()
+    opener = request.OpenerDirector()
     for handler in (
-        ProxyHandler(),
-        UnknownHandler(),
-        HTTPHandler(),
-        HTTPSHandler(),
-        HTTPDefaultErrorHandler(),
-        HTTPErrorProcessor(),
-        HTTPRedirectHandler(),
+        request.ProxyHandler(),
+        request.UnknownHandler(),
+        request.HTTPHandler(),
+        request.HTTPSHandler(),
+        request.HTTPDefaultErrorHandler(),
+        request.HTTPErrorProcessor(),
+        request.HTTPRedirectHandler(),
     ):
         opener.add_handler(handler)
     opener.addheaders = [("User-Agent", f"fairgate/{__version__}")]
     try:
-        answer = opener.open(Request(url, headers=headers), timeout=PATIENCE)  # noqa: S310 -- no handler of files
+        answer = opener.open(request.Request(url, headers=headers), timeout=PATIENCE)  # noqa: S310 -- no handler of files
     except HTTPError as error:
         error.close()
         raise

@@ -126,7 +126,12 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         name=release,
         version=version,
         attributes=attributes,
-        recipe={**asked, **_contents(name, reading)},
+        recipe={
+            **asked,
+            "left_out": dict(reading.left_out),
+            **reading.facts,
+            **({"packages": packages} if (packages := DATASETS.packages_of([name])) else {}),
+        },
         licence=published.licence,
         counterfactual=published.counterfactual,
         notice=published.terms,
@@ -134,12 +139,6 @@ def get_published(  # noqa: PLR0913 -- one keyword per command line option
         about=f"{published.title}. {chosen.about} Cite: {published.citation}",
     )
     return Obtained(manifest, reading.left_out, made=True)
-
-
-def _contents(name: str, reading: Reading) -> dict[str, object]:
-    """What the recipe records of the files: facts and rows left out, and packages that took part."""
-    packages = DATASETS.packages_of([name])
-    return {"left_out": dict(reading.left_out), **reading.facts, **({"packages": packages} if packages else {})}
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:

@@ -84,10 +84,16 @@ def release(
     device: Device = "auto",
 ) -> None:
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
-    limits = reviewing.ReleaseOptions(
-        tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device)
+    done = reviewing.release(
+        reviewing.find_build(build),
+        name,
+        root,
+        tolerance=tolerance,
+        least=least,
+        unreviewed=unreviewed,
+        zero_shot=_zero_shot(matcher, ask, device),
+        reviews=reviews,
     )
-    done = reviewing.release(reviewing.find_build(build), name, root, options=limits, reviews=reviews)
     dataset = done.dataset
     typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.manifest.fingerprint[:12]})")
     if done.figures is not None:

@@ -10,23 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fairgate import records
 from fairgate.formulas import statistics
 from fairgate.formulas.metrics import fairness_of_spreads, set_std
 from fairgate.formulas.statistics import ClusterOLS, cluster_ols, holm
 from fairgate.ground.errors import StatisticsError
 from fairgate.metrics import Cell, Crossing, Floats
-from fairgate.records import (
-    CROSS,
-    OUTCOMES,
-    Agreement,
-    Conclusion,
-    EffectRow,
-    FairnessRow,
-    Outcome,
-    PairRow,
-    Refusal,
-    TakenFor,
-)
 from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
 from fairgate.suites import wrong_answers
 
@@ -49,10 +38,10 @@ class _Scope:
 
 def compare_fairness(
     data: AuditData, probe: str, answers: Answers, margin: float
-) -> tuple[list[FairnessRow], list[PairRow]]:
+) -> tuple[list[records.FairnessRow], list[records.PairRow]]:
     """Every model on every subject, and every pair of models on it, each subject a family of its own."""
-    rows: list[FairnessRow] = []
-    pairs: list[PairRow] = []
+    rows: list[records.FairnessRow] = []
+    pairs: list[records.PairRow] = []
     for subject, cell in data.cells():
         correct = [np.asarray(of_model.correct, dtype=np.float64)[cell.rows] for of_model in answers.values()]
         size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
@@ -92,7 +81,7 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
     return np.concatenate(medians) if medians else None, np.concatenate(accuracies)
 
 
-def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
+def _rows(scope: _Scope, accuracies: Floats) -> list[records.FairnessRow]:
     alpha = scope.data.suite.decision.alpha
     accuracy_limits = np.quantile(accuracies, [alpha / 2, 1 - alpha / 2], axis=0)
     rows = []
@@ -107,7 +96,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
             if isinstance(limits, statistics.Interval):
                 fairness_limits |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
         rows.append(
-            FairnessRow(
+            records.FairnessRow(
                 model=model,
                 subject=scope.subject,
                 accuracy=accuracy,
@@ -121,7 +110,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
     return rows
 
 
-def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[PairRow]:
+def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[records.PairRow]:
     """Every pair of models; nothing where one set is all there is."""
     places = list(combinations(range(len(scope.models)), 2))
     if not places or len(scope.size) < 2:
@@ -137,7 +126,7 @@ def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[PairRow
             row["conclusion"] = conclusion(row["spread_lo"], row["spread_hi"], margin)
             row["agreement"] = agreement(row, scope.data.suite.decision.alpha)
         row |= {"first": scope.models[a], "second": scope.models[b], "subject": scope.subject}
-        pairs.append(PairRow(n_sets=len(scope.size), **row))
+        pairs.append(records.PairRow(n_sets=len(scope.size), **row))
     return pairs
 
 
@@ -181,7 +170,7 @@ def _mood(first: Floats, second: Floats) -> float | None:
         return None
 
 
-def conclusion(lo: float, hi: float, margin: float) -> Conclusion:
+def conclusion(lo: float, hi: float, margin: float) -> records.Conclusion:
     """Which model treats set-mates more alike: by the limits of the mean change of spread, against the margin."""
     if lo > margin:
         return "first_fairer"
@@ -190,7 +179,7 @@ def conclusion(lo: float, hi: float, margin: float) -> Conclusion:
     return "alike" if lo >= -margin and hi <= margin else "unsettled"
 
 
-def agreement(pair: dict[str, Any], alpha: float) -> Agreement:
+def agreement(pair: dict[str, Any], alpha: float) -> records.Agreement:
     """Do Mood's test and the paired test say the same, and if not, why?
 
     `opposite`: medians and means moved against each other, because a median sees nothing of what happens in fewer than
@@ -212,29 +201,29 @@ def agreement(pair: dict[str, Any], alpha: float) -> Agreement:
 
 
 def group_effects(
-    data: AuditData, values: Mapping[Outcome, Mapping[str, Floats]]
-) -> tuple[list[EffectRow], list[Refusal]]:
+    data: AuditData, values: Mapping[records.Outcome, Mapping[str, Floats]]
+) -> tuple[list[records.EffectRow], list[records.Refusal]]:
     """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject; p-values are
     adjusted over all models and groups of one outcome and grouping, subjects apart from all.
 
     What cannot be estimated (a model that is always right has no effects on correctness) is refused with its reason.
     """
-    rows: list[EffectRow] = []
-    refusals: list[Refusal] = []
+    rows: list[records.EffectRow] = []
+    refusals: list[records.Refusal] = []
     for subject, cell in data.cells():
         for at, grouping in enumerate(data.groupings):
-            reference = CROSS.join(data.reference[name] for name in grouping)
+            reference = records.CROSS.join(data.reference[name] for name in grouping)
             for outcome, of_models in values.items():
                 for model, value in of_models.items():
-                    place: dict[str, Any] = {"model": model, "subject": subject, "over": CROSS.join(grouping)}
+                    place: dict[str, Any] = {"model": model, "subject": subject, "over": records.CROSS.join(grouping)}
                     fit = _fit(value[cell.rows], cell, at, reference, data.suite.decision.alpha)
                     if isinstance(fit, str):
-                        what = f"group effects on {OUTCOMES[outcome]}"
-                        refusals.append(Refusal(what=what, reason=fit, **place))
+                        what = f"group effects on {records.OUTCOMES[outcome]}"
+                        refusals.append(records.Refusal(what=what, reason=fit, **place))
                     else:
                         effects = _effects(fit, counterfactual=data.counterfactual)
-                        rows += [EffectRow(outcome=outcome, **place, **effect) for effect in effects]
-    families: dict[tuple[Outcome, str, bool], list[int]] = {}
+                        rows += [records.EffectRow(outcome=outcome, **place, **effect) for effect in effects]
+    families: dict[tuple[records.Outcome, str, bool], list[int]] = {}
     for at, row in enumerate(rows):
         families.setdefault((row.outcome, row.over, row.subject is None), []).append(at)
     for family in families.values():
@@ -243,7 +232,7 @@ def group_effects(
     return rows, refusals
 
 
-def outcomes_of(answers: Answers) -> dict[Outcome, dict[str, Floats]]:
+def outcomes_of(answers: Answers) -> dict[records.Outcome, dict[str, Floats]]:
     """What a classification is judged by: whether an image was named rightly, and P(true label)."""
     return {
         "correct": {model: np.asarray(scores.correct, dtype=np.float64) for model, scores in answers.items()},
@@ -285,14 +274,14 @@ def _effects(ols: ClusterOLS, *, counterfactual: bool) -> Iterator[dict[str, Any
         }
 
 
-def taken_for(data: AuditData, answers: Answers, truth: str) -> list[TakenFor]:
+def taken_for(data: AuditData, answers: Answers, truth: str) -> list[records.TakenFor]:
     """Wrong answers, counted per model, subject and group.
 
     Attributes are crossed as far as they can be, and each is in a crossing or alone; so is the attribute that
     says what is right, where there is one (`truth`): who is taken for whom is a question about its groups.
     """
     return [
-        TakenFor(model=model, over=CROSS.join(grouping), **taken.model_dump(exclude={"probe"}))
+        records.TakenFor(model=model, over=records.CROSS.join(grouping), **taken.model_dump(exclude={"probe"}))
         for grouping in finest(data.groupings, None if truth == "subject" else truth)
         for model, scores in answers.items()
         for taken in wrong_answers("", data.index, scores, grouping)

@@ -15,7 +15,7 @@ from fairgate import records
 from fairgate.formulas import metrics
 from fairgate.formulas.statistics import bootstrap
 from fairgate.ground.errors import MetricError
-from fairgate.metrics import WORDS_SHARE_SETS, Crossing, Floats
+from fairgate.metrics import WORDS_SHARE_SETS, Floats
 from fairgate.probes import Probe, ProbeScores
 from fairgate.studies.comparison.answers import Answers, AuditData, share_limits
 from fairgate.suites import Check, PlannedCheck, decide
@@ -71,12 +71,19 @@ def compare_ranking(
     `queries` are the words of an association, for which all images compete, or subjects, for which their own do.
     """
     fair = cache(metrics.expected_max_skew)  # galleries of equal groups share one null
+    everything = np.arange(len(data.index.subject), dtype=np.int64)
+    rows_of = {
+        query: everything if kind == "association" else np.flatnonzero(data.index.subject == query) for query in queries
+    }
     skews: list[records.SkewRow] = []
     refusals: list[records.Refusal] = []
     for cut in cuts:
         for grouping in data.groupings:
             over = records.CROSS.join(grouping)
-            for gallery in _galleries(data, kind, queries, grouping):
+            codes, names = data.index.codes(grouping)
+            for query, answers in queries.items():
+                rows = rows_of[query]
+                gallery = _Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names))
                 try:
                     skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
@@ -90,16 +97,6 @@ def compare_ranking(
         summaries=summaries(skews),
         refusals=refusals,
     )
-
-
-def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], grouping: Crossing) -> list[_Gallery]:
-    codes, names = data.index.codes(grouping)
-    galleries = []
-    for query, answers in queries.items():
-        everything = np.arange(len(data.index.subject), dtype=np.int64)
-        rows = everything if kind == "association" else np.flatnonzero(data.index.subject == query)
-        galleries.append(_Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names)))
-    return galleries
 
 
 def _skews(
@@ -155,9 +152,13 @@ def with_limits(
     suite, index = data.suite, data.index
     suite = suite.model_copy(update={"groups": suite.groups.model_copy(update={"min_sets": 1})})
     clusters = not data.counterfactual and len(np.unique(index.set_id)) < len(index.set_id)
+    checks = [
+        Check(id="mean", probe=name, metric="max_skew_at_k", k=cut.k, desired=cut.desired, over="each", at_most=0)
+        for cut in cuts
+    ]
     planned = [
-        PlannedCheck(_mean_check(name, cut), None, (grouping,), name, words, probe=probe, clusters=clusters)
-        for cut, grouping in product(cuts, data.groupings)
+        PlannedCheck(check, None, (grouping,), name, words, probe=probe, clusters=clusters)
+        for check, grouping in product(checks, data.groupings)
     ]
     limits = {
         (model, result.over, result.k, _rounded(result.value)): result.model_dump(include={"lo", "hi", "interval"})
@@ -171,10 +172,6 @@ def with_limits(
 def _rounded(value: float | None) -> float | None:
     """What two sums of the same numbers have in common."""
     return None if value is None else round(value, 9)
-
-
-def _mean_check(probe: str, cut: RankingCut) -> Check:
-    return Check(id="mean", probe=probe, metric="max_skew_at_k", k=cut.k, desired=cut.desired, over="each", at_most=0)
 
 
 _FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")

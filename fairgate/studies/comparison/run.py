@@ -17,13 +17,8 @@ from fairgate.gate.baselines import scores_in_common
 from fairgate.ground.errors import CapabilityError, ModelError, ScoresError, SettingsError
 from fairgate.metrics import METRICS, Crossing
 from fairgate.probes import scores_digest
+from fairgate.studies.comparison import classifications
 from fairgate.studies.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
-from fairgate.studies.comparison.classifications import (
-    compare_fairness,
-    group_effects,
-    outcomes_of,
-    taken_for,
-)
 from fairgate.studies.comparison.implicit import compare_implicit
 from fairgate.studies.comparison.ranking import RankingCut, compare_ranking, recalls, with_limits
 from fairgate.suites import Check, PlannedCheck, Settings, decide, probe_digests
@@ -208,8 +203,8 @@ def _probes(
             audits.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":
             margin, given = _margin(checks) if options.margin is None else options.margin, answers(name)
-            fairness, pairs = compare_fairness(data, name, given, margin)
-            effects, refusals = group_effects(data, outcomes_of(given))
+            fairness, pairs = classifications.compare_fairness(data, name, given, margin)
+            effects, refusals = classifications.group_effects(data, classifications.outcomes_of(given))
             audits.append(
                 records.ClassificationAudit(
                     name=name,
@@ -218,7 +213,7 @@ def _probes(
                     fairness=fairness,
                     pairs=pairs,
                     effects=effects,
-                    taken=taken_for(data, given, probe.truth_of),
+                    taken=classifications.taken_for(data, given, probe.truth_of),
                     refusals=refusals,
                 )
             )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -162,7 +162,8 @@ def _counted(
     counts = {word: WordCount() for word in words}
     of_word = {word.lower(): counts[word] for word in words}
     matched, rng, read, too_long = _matched(words, terms), stream(seed, "study", "caption-words"), 0, 0
-    for place, row, text, picture in _rows(files):
+    every = ((place, *row) for place, file in enumerate(files) for row in file)
+    for place, row, text, picture in every:
         if len(text) > LONGEST_CAPTION:
             too_long += 1
             continue
@@ -181,12 +182,6 @@ def _counted(
             if len(count.drawn) > PICTURES:
                 heapq.heappop(count.drawn)
     return counts, read, too_long
-
-
-def _rows(files: Sequence[CaptionFile]) -> Iterator[tuple[int, int, str, str | None]]:
-    for place, file in enumerate(files):
-        for row, text, picture in file:
-            yield place, row, text, picture
 
 
 def _share(count: WordCount, group: str) -> Estimate:

@@ -19,18 +19,10 @@ from fairgate.metrics import Floats
 from fairgate.models import require_told_apart
 from fairgate.probes import filled, with_article
 from fairgate.records import StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
-from fairgate.studies.papers import contract
+from fairgate.studies.papers import contract, refined_prompts
 from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
 from fairgate.studies.papers.edited_faces import required_labels
 from fairgate.studies.papers.pair_answers import PairAnswers, PairGroups, PairPrompts
-from fairgate.studies.papers.refined_prompts import (
-    NOTE,
-    REFINED,
-    effect,
-    parts_of,
-    require_another_text,
-    required_refined,
-)
 
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
@@ -77,7 +69,7 @@ class DiffusionClassifierStudy(contract.Study):
     first: Words = Field(FIRST, description="WORD,WORD of the first list; default: the paper's.")
     second: Words = Field(SECOND, description="WORD,WORD of the second list.")
     template: str = Field("A portrait of {a_word}.", description="Prompt, with {word} or {a_word} in it.")
-    refined: str | None = Field(None, description=REFINED)
+    refined: str | None = Field(None, description=refined_prompts.REFINED)
     label: Annotated[
         dict[str, str], contract.Typed(partial(contract.named_texts, option="--label", example="male=man"))
     ] = Field(
@@ -185,9 +177,9 @@ class DiffusionClassifierStudy(contract.Study):
     def _refined(self, place: contract.StudyPlace, name: str, uri: str, chosen: ChosenImages, template: str) -> Floats:
         """A model's decisions by refined prompts, (images, first, second). Raises ModelError."""
         choices = np.empty((len(chosen), len(self.first), len(self.second)))
-        for text, places, images in parts_of(template, chosen):
+        for text, places, images in refined_prompts.parts_of(template, chosen):
             model = place.opened(name, uri, images, "log_probabilities")
-            require_another_text(model, self.template, text, self.first[0], f"--model {name}={uri}")
+            refined_prompts.require_another_text(model, self.template, text, self.first[0], f"--model {name}={uri}")
             first, second = ([filled(text, "word", word) for word in words] for words in (self.first, self.second))
             prompts = PairPrompts(first, second, {group: self.prompt(word) for group, word in self.label.items()})
             shown = np.asarray(images.index.attributes[self.attribute], dtype=object)
@@ -211,7 +203,7 @@ class DiffusionClassifierStudy(contract.Study):
             )
         contract.required_template(self.template, "word")
         if self.refined is not None:
-            required_refined(self.refined, release)
+            refined_prompts.required_refined(self.refined, release)
         return self.model_copy(update={"label": labels})
 
 
@@ -249,17 +241,17 @@ def _refined_table(
         plain, other = (
             groups.numbers(each.mean(axis=(1, 2)), options.attribute) for each in (answers[name].choices, choices)
         )
-        rows += [[name, group, *effect(plain[group], other[group])] for group in plain]
+        rows += [[name, group, *refined_prompts.effect(plain[group], other[group])] for group in plain]
         for x, y in combinations([group for group in options.label if group in plain], 2):
             both = [by[x].less(by[y], by[x].n + by[y].n) for by in (plain, other)]
-            rows.append([name, f"{x} less {y}", *effect(*both)])
+            rows.append([name, f"{x} less {y}", *refined_prompts.effect(*both)])
     return StudyTable(
         name="refined",
         title="S by the plain and by the refined prompt",
         source="the paper's future work",
         columns=["model", "group", "plain", "refined", "effect"],
         rows=rows,
-        note=f"{NOTE} {_ALIKE}",
+        note=f"{refined_prompts.NOTE} {_ALIKE}",
     )
 
 

@@ -27,22 +27,11 @@ from fairgate.ground.randomness import stream
 from fairgate.models import indistinct
 from fairgate.probes import filled
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
-from fairgate.studies.papers import gensynth_arms
+from fairgate.studies.papers import contract, gensynth_arms
 from fairgate.studies.papers.caption_context import cluster_figures, cluster_tables, tf_idf
 from fairgate.studies.papers.caption_edits import edit_tables
 from fairgate.studies.papers.caption_search import RECALL_AT, Matrix, Shown, recall
 from fairgate.studies.papers.captioned import Captioned, PersonInBlack, neighbour_tables, pair_sheets
-from fairgate.studies.papers.contract import (
-    ResampledNumber,
-    Study,
-    StudyContents,
-    StudyPlace,
-    Typed,
-    named_models,
-    named_texts,
-    register,
-    required_template,
-)
 from fairgate.studies.papers.group_prediction import predictable_auc
 
 RECIPES = {
@@ -57,8 +46,8 @@ RECIPES = {
 Release = "a release's name, or a build (its folder)"
 
 
-@register
-class GenSynthStudy(Study):
+@contract.register
+class GenSynthStudy(contract.Study):
     """Neutral captions as queries on photographs and on edits, next to rankers without a bias of their own.
 
     Tables 1 to 9 and figures 1, 3 and 4 of Smith et al. 2023, "Balancing the Picture".
@@ -73,8 +62,8 @@ class GenSynthStudy(Study):
     original: str = Field(description=f"Photographs as they are: {Release}, of recipe `photographs`.")
     genswap: str = Field(description=f"With swapped faces: {Release}, of recipe `genswap`.")
     gensynth: str = Field(description=f"Edited: {Release}, of recipe `gensynth`.")
-    model: Annotated[dict[str, str], Typed(partial(named_models, taken=gensynth_arms.CONTROLS))] = Field(
-        description="A checkpoint, URI or NAME=URI; repeat. The first one also judges the datasets."
+    model: Annotated[dict[str, str], contract.Typed(partial(contract.named_models, taken=gensynth_arms.CONTROLS))] = (
+        Field(description="A checkpoint, URI or NAME=URI; repeat. The first one also judges the datasets.")
     )
     unfiltered: str | None = Field(None, description="All edits: of recipe `gensynth_unfiltered`.")
     gallery: str | None = Field(None, description="Distractors of R@K, any pictures; else the originals.")
@@ -86,17 +75,17 @@ class GenSynthStudy(Study):
     female: str = Field("a photo of a woman", description="Prompt for the second.")
     clusters: int = Field(20, ge=1, description="Clusters of neutral captions.")
     cluster_name: Annotated[
-        dict[str, str], Typed(partial(named_texts, option="--cluster-name", example="3=kitchen"))
+        dict[str, str], contract.Typed(partial(contract.named_texts, option="--cluster-name", example="3=kitchen"))
     ] = Field({}, description="NUMBER=NAME of a cluster, given by hand; repeat (default: words that stand out).")
     seed: int = Field(0, description="Of all that is drawn.")
 
-    def run(self, place: StudyPlace) -> StudyContents:
+    def run(self, place: contract.StudyPlace) -> contract.StudyContents:
         """Every table and figure.
 
         Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot
         compare pictures with texts.
         """
-        required_template(self.template, "subject")
+        contract.required_template(self.template, "subject")
         if unknown := [number for number in self.cluster_name if number not in map(str, range(1, self.clusters + 1))]:
             raise SettingsError(
                 f"'{unknown[0]}' is no cluster.", where="--cluster-name", remedy=f"number 1 to {self.clusters}"
@@ -116,7 +105,7 @@ class GenSynthStudy(Study):
             gensynth_arms.controls(inputs, arm) | {name: own.shown[place] for name, own in answers.items()}
             for place, arm in enumerate(arms)
         ]
-        return StudyContents(
+        return contract.StudyContents(
             models=[own.model for own in answers.values()],
             datasets=[*(release.dataset for release in opened), *(other for other in others if other is not None)],
             settings={
@@ -146,7 +135,7 @@ class GenSynthStudy(Study):
             ],
         )
 
-    def _inputs(self, place: StudyPlace) -> gensynth_arms.GenSynthInputs:
+    def _inputs(self, place: contract.StudyPlace) -> gensynth_arms.GenSynthInputs:
         def opened(named: str) -> Dataset:
             return review.release_or_build(named, place.root)
 
@@ -268,7 +257,7 @@ def _context_table(inputs: gensynth_arms.GenSynthInputs) -> StudyTable:
     )
 
 
-def words_auc(release: Captioned, seed: int) -> ResampledNumber:
+def words_auc(release: Captioned, seed: int) -> contract.ResampledNumber:
     """How well neutral captions give the gender away. Edits of a photograph have the same ones: a row for each of its
     groups, which counts as often as it has edits."""
     groups = zip(release.owner.tolist(), release.codes.tolist(), release.columns["neutral_captions"], strict=True)

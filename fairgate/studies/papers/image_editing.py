@@ -19,23 +19,13 @@ from fairgate.metrics import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, require_told_apart
 from fairgate.probes import WatchedAttribute, cropped, filled
 from fairgate.records import StudyModel
-from fairgate.studies.papers import edited_faces, editing_options, editing_tables
+from fairgate.studies.papers import contract, edited_faces, editing_options, editing_tables
 from fairgate.studies.papers.chosen_images import OVER, WHERE, ChosenImages, Where, choose, require_over
-from fairgate.studies.papers.contract import (
-    ResampledNumber,
-    Study,
-    StudyContents,
-    StudyPlace,
-    Typed,
-    named_texts,
-    register,
-    required_template,
-)
 from fairgate.studies.papers.refined_prompts import REFINED, parts_of, require_another_text, required_refined
 
 
-@register
-class ImageEditingStudy(Study):
+@contract.register
+class ImageEditingStudy(contract.Study):
     """Flips of the perceived gender and the skin of average faces, by strength, words and group.
 
     Tables 1 to 3 and figures 3 to 15, 20 and 21 of Saravanan et al. 2023.
@@ -54,7 +44,8 @@ class ImageEditingStudy(Study):
         None, description="Digest that the reader's files must have; without it the one found is printed."
     )
     label: Annotated[
-        dict[str, str], Typed(partial(named_texts, option="--label", example='male="a photo of a man"'))
+        dict[str, str],
+        contract.Typed(partial(contract.named_texts, option="--label", example='male="a photo of a man"')),
     ] = Field(
         {"male": "a photo of a man", "female": "a photo of a woman"},
         description="The reader's prompt for a group, GROUP=PROMPT; repeat.",
@@ -62,7 +53,7 @@ class ImageEditingStudy(Study):
     attribute: str = Field("gender", description="What the reader perceives, an attribute of the release.")
     over: tuple[str, ...] = Field((), description=OVER)
     where: Where = Field({}, description=WHERE)
-    words: Annotated[dict[str, tuple[str, ...]], Typed(editing_options.classes)] = Field(
+    words: Annotated[dict[str, tuple[str, ...]], contract.Typed(editing_options.classes)] = Field(
         {"high-paid": ("doctor", "CEO"), "low-paid": ("dishwasher-worker", "fastfood-worker")},
         description="A class of words, CLASS=WORD,WORD; repeat. Default: the paper's two.",
     )
@@ -71,7 +62,7 @@ class ImageEditingStudy(Study):
         description="Prompt of an edit, with {word} or {a_word} in it.",
     )
     refined: str | None = Field(None, description=REFINED)
-    watched: Annotated[dict[str, WatchedAttribute], Typed(editing_options.watched)] = Field(
+    watched: Annotated[dict[str, WatchedAttribute], contract.Typed(editing_options.watched)] = Field(
         {}, description="What edits may add unasked, NAME=PROMPT | PROMPT: with it, and without; repeat."
     )
     strength: tuple[float, ...] = Field((0.6, 0.8, 1.0), description="Edit strength; repeat. Default: 0.6, 0.8, 1.0.")
@@ -79,8 +70,8 @@ class ImageEditingStudy(Study):
     steps: int = Field(50, ge=1, description="Steps of the whole schedule.")
     guidance: float = Field(7.5, ge=0, description="Scale of classifier-free guidance.")
     skin: Literal["hue", "kolkur"] = Field("hue", description="Rule for skin; the paper's: kolkur.")
-    crop: Annotated[tuple[float, float, float, float] | None, Typed(editing_options.shares, repeats=False)] = Field(
-        None, description="Where faces are: left,top,right,bottom as shares of the sides."
+    crop: Annotated[tuple[float, float, float, float] | None, contract.Typed(editing_options.shares, repeats=False)] = (
+        Field(None, description="Where faces are: left,top,right,bottom as shares of the sides.")
     )
     faces: Literal["whole", "dlib"] = Field(
         "whole", description="dlib: align and centre faces by landmarks (the extra faces)."
@@ -89,7 +80,7 @@ class ImageEditingStudy(Study):
     draws: int = Field(200, ge=50, description="Resamples of the sets.")
     seed: int = Field(0, ge=0, description="Seed of the choice, the edits and the resamples.")
 
-    def run(self, place: StudyPlace) -> StudyContents:
+    def run(self, place: contract.StudyPlace) -> contract.StudyContents:
         """Tables 1 to 3 and figures 3 to 15, 20 and 21 (left, middle) of one model on one release.
 
         Raises DatasetError for an attribute or groups that the release lacks, SettingsError for options that make no
@@ -108,12 +99,12 @@ class ImageEditingStudy(Study):
         words = [word for several in self.words.values() for word in several]
         if not words or len(set(words)) < len(words):
             raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
-        required_template(self.template, "word")
+        contract.required_template(self.template, "word")
         if self.refined is not None:
             required_refined(self.refined, release)
         return self.model_copy(update={"label": labels})
 
-    def _run(self, place: StudyPlace, release: Dataset) -> StudyContents:
+    def _run(self, place: contract.StudyPlace, release: Dataset) -> contract.StudyContents:
         chosen = choose(release, self.images, self.seed, over=self.over, where=self.where)
         model: EditingModel = place.opened(self.model, self.model, chosen, "edit")
         prompts = {word: self._prompt(word) for several in self.words.values() for word in several}
@@ -133,15 +124,18 @@ class ImageEditingStudy(Study):
             "Intervals are 95% percentile bootstraps of the originals' sets, with their edits; n counts originals. "
             "Where every resample gives the same number there is no interval.",
             "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
-            *_fewer(chosen, self.images),
         ]
+        if few := [f"{name} {n}" for name, n in _counts(chosen).items() if n < self.images]:
+            notes.append(
+                f"{self.images} images of every group are wanted, and the release has fewer: {', '.join(few)}."
+            )
         if not self.reader_fingerprint:
             notes.append(f"To read later edits alike: --reader-fingerprint {reader.fingerprint}")
         if missing := edits.without_face:
             notes.append(f"No face was found in {missing:,} originals and edits, which are in no average face.")
         if not self.measures_averages:
             notes.append("Average faces need aligned pictures: give --aligned where they are, or --faces dlib.")
-        return StudyContents(
+        return contract.StudyContents(
             models=[
                 StudyModel(name="edits", uri=self.model, fingerprint=model.fingerprint),
                 StudyModel(name="reader", uri=self.reader, fingerprint=reader.fingerprint),
@@ -200,11 +194,11 @@ class ImageEditingStudy(Study):
     def _prompt(self, word: str) -> str:
         return filled(self.template, "word", word)
 
-    def _opened_reader(self, place: StudyPlace, source: ImageSource) -> LabelModel:
+    def _opened_reader(self, place: contract.StudyPlace, source: ImageSource) -> LabelModel:
         reader = place.opened(self.reader, self.reader, source, "log_probabilities", option="--reader")
         return cast(LabelModel, reader)
 
-    def _reader(self, place: StudyPlace, chosen: ChosenImages, words: Mapping[str, str]) -> LabelModel:
+    def _reader(self, place: contract.StudyPlace, chosen: ChosenImages, words: Mapping[str, str]) -> LabelModel:
         """The model that perceives, checked. Raises ModelError."""
         reader = self._opened_reader(place, chosen)
         if self.reader_fingerprint not in (None, reader.fingerprint):
@@ -223,7 +217,7 @@ class ImageEditingStudy(Study):
             require_told_apart(reader, f"prompts of {name}", prompts, f"--reader {self.reader}")
         return reader
 
-    def _refined_parts(self, place: StudyPlace, template: str, chosen: ChosenImages) -> list[_RefinedPart]:
+    def _refined_parts(self, place: contract.StudyPlace, template: str, chosen: ChosenImages) -> list[_RefinedPart]:
         """The images that have the same refined prompt, with a model of their own. Raises ModelError."""
         parts, word = list[_RefinedPart](), next(word for several in self.words.values() for word in several)
         for text, places, images in parts_of(template, chosen):
@@ -233,7 +227,7 @@ class ImageEditingStudy(Study):
         return parts
 
     def _seen_refined(
-        self, place: StudyPlace, parts: Sequence[_RefinedPart], word: str, how: Editing
+        self, place: contract.StudyPlace, parts: Sequence[_RefinedPart], word: str, how: Editing
     ) -> edited_faces.SeenPictures:
         """What is seen in the edits of all images, each by its refined prompt."""
         seen = [self._seen(place, model.edit(filled(text, "word", word), how)) for text, _, model in parts]
@@ -280,7 +274,7 @@ class ImageEditingStudy(Study):
                 edits.edits[word, strength] = replace(pictures, faces=pictures.faces[:0], shown=shown)
         return edits
 
-    def _seen(self, place: StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
+    def _seen(self, place: contract.StudyPlace, source: ImageSource) -> edited_faces.SeenPictures:
         longest = None if self.measures_averages else edited_faces.FACE
         angles, faces, with_face, blobs = edited_faces.faces_of(source, self._cut(), self.skin, longest)
         reader = self._opened_reader(place, source)
@@ -296,15 +290,15 @@ class ImageEditingStudy(Study):
 
     def _angles(
         self, faces: NDArray[Any], with_face: NDArray[np.bool_], weights: Floats, images: int
-    ) -> tuple[ResampledNumber, NDArray[np.uint8]]:
+    ) -> tuple[contract.ResampledNumber, NDArray[np.uint8]]:
         """The angle of an average face of so many images, or of their edits, with its resamples, and the face."""
         nothing = np.full(len(weights), np.nan)
         if not with_face.any():
-            return ResampledNumber(np.nan, nothing, images, "no face was found"), faces[0]
+            return contract.ResampledNumber(np.nan, nothing, images, "no face was found"), faces[0]
         faces, weights = faces[with_face], weights[:, with_face]
         face = edited_faces.average(faces, np.ones(len(faces)))
         if not self.measures_averages:
-            return ResampledNumber(np.nan, nothing, images, "needs aligned pictures"), face
+            return contract.ResampledNumber(np.nan, nothing, images, "needs aligned pictures"), face
         faces = faces.astype(np.float64)  # once, and not for every resample
         drawn = np.array(
             [
@@ -312,7 +306,7 @@ class ImageEditingStudy(Study):
                 for draw in weights
             ]
         )
-        return ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
+        return contract.ResampledNumber(edited_faces.angle(face, self.skin), drawn, images), face
 
 
 _RefinedPart = tuple[str, NDArray[np.int64], EditingModel]
@@ -321,9 +315,3 @@ _RefinedPart = tuple[str, NDArray[np.int64], EditingModel]
 
 def _counts(chosen: ChosenImages) -> dict[str, int]:
     return dict(zip(chosen.names, np.bincount(chosen.groups, minlength=len(chosen.names)).tolist(), strict=True))
-
-
-def _fewer(chosen: ChosenImages, images: int) -> list[str]:
-    """A note on groups with fewer images than `--images` says."""
-    few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
-    return [f"{images} images of every group are wanted, and the release has fewer: {', '.join(few)}."] * bool(few)

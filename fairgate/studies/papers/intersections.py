@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fairgate.data import Dataset
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean
-from fairgate.metrics import Crossing, Floats
+from fairgate.metrics import Crossing
 from fairgate.probes import filled, with_article
 from fairgate.records import FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
 from fairgate.studies.papers.attribute_pairs import ALPHA, SEED, AttributePair
@@ -53,13 +53,14 @@ class IntersectionsStudy(Study):
         pairs: list[AttributePair] = []
         models: dict[str, StudyModel] = {}
         for release in data:
-            queries = self._queries(release)
-            answers = {}
+            queries, answers = self._queries(release), {}
+            place_of = {subject: at for at, subject in enumerate(queries)}
+            own = np.array([place_of[str(subject)] for subject in release.index.subject])
             for name, uri in self.model.items():
                 scorer = place.opened(name, uri, release, "similarity")
                 similarity = scorer.similarity(list(queries.values()))
                 models[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
-                answers[name] = _own(release, similarity, list(queries))
+                answers[name] = similarity[np.arange(len(own)), own]  # each image's with its own subject's query
             pairs += [AttributePair(release, pair, answers, self.k, self.draws) for pair in _pairs(release)]
         tables, figures = [_releases(pairs)], []
         for pair in pairs:
@@ -141,14 +142,6 @@ def _releases(pairs: Sequence[AttributePair]) -> StudyTable:
         columns=["release and pair", "subjects", "sets", "images per set", "images"],
         rows=rows,
     )
-
-
-def _own(data: Dataset, similarity: Floats, subjects: list[str]) -> Floats:
-    """Each image's similarity to its own subject's query, (images,)."""
-    place = {subject: at for at, subject in enumerate(subjects)}
-    column = np.array([place[str(subject)] for subject in data.index.subject])
-    own: Floats = similarity[np.arange(len(column)), column]
-    return own
 
 
 def _pairs(data: Dataset) -> list[Crossing]:

@@ -74,7 +74,10 @@ class WordsStudy(Study):
         gallery = word_associations.WordGallery(release, words, tuple(crossings), self.k, self.draws, self.seed)
         words.require(self.show, "--show")
         towards = _towards(release, attributes, self.group)
-        scored = [self._scored(gallery, name, place) for name in self.model]
+        scored = [
+            word_associations.score_words(gallery, name, place.opened(name, uri, release, "similarity"))
+            for name, uri in self.model.items()
+        ]
         show = list(self.show) or _nearest_words(scored[0], *towards)
         tables, figures = _measured(scored, show, vocabulary)
         sheets, notes = list[tuple[StudyPicture, bytes]](), [CHOSEN]
@@ -123,13 +126,6 @@ class WordsStudy(Study):
         else:
             words = word_associations.words_of_file(self.words, self.template)
         return words if self.valence is None else word_associations.with_valence(words, self.valence)
-
-    def _scored(
-        self, gallery: word_associations.WordGallery, name: str, place: StudyPlace
-    ) -> word_associations.WordScores:
-        """A model with its scores of every word."""
-        uri = self.model[name]
-        return word_associations.score_words(gallery, name, place.opened(name, uri, gallery.release, "similarity"))
 
 
 def _measured(

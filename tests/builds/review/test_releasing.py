@@ -9,7 +9,7 @@ import pytest
 from drawn import HOSTILE, mark_all, rows, square, write_build
 
 from fairgate.builds.review import find_build, release
-from fairgate.builds.review.releasing import Doubles, Imbalance, ReleaseOptions, most_unequal
+from fairgate.builds.review.releasing import Doubles, Imbalance, most_unequal
 from fairgate.data import open_dataset
 from fairgate.ground.errors import DatasetError, SettingsError
 from fairgate.ground.hashing import sha256_file
@@ -39,7 +39,7 @@ def built(tmp_path):
 
 
 def freeze(tmp_path: Path, build, name=None, **options):
-    return release(build, name, tmp_path / "datasets", options=ReleaseOptions(**options), reviews=tmp_path / "reviews")
+    return release(build, name, tmp_path / "datasets", reviews=tmp_path / "reviews", **options)
 
 
 def reviewed(tmp_path: Path, build, size: int = 48, rater: str = "ada", **wrong):

@@ -58,7 +58,9 @@ def test_without_captions_they_are_empty_and_the_manifest_says_so(take, opened, 
 
 @pytest.mark.parametrize("captions", [[], {"annotations": {}}, {"annotations": [7]}, {"annotations": [note(1, 2, 3)]}])
 def test_captions_that_are_not_cocos_are_refused(take, tmp_path, captions):
-    with pytest.raises(DatasetError, match="file of captions cannot be read"):
+    with pytest.raises(
+        DatasetError, match=r"no list 'annotations'|an entry is no object|'caption' of an entry is not text"
+    ):
         take("coco_people", given(tmp_path / "given", captions=captions))
 
 
