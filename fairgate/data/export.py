@@ -94,15 +94,11 @@ def _safe(paths: list[str]) -> bool:
     """Whether every path can be a file in a new folder, on any system, that readers take for a picture."""
     folders = {str(parent).casefold() for path in paths for parent in PurePosixPath(path).parents}
     names = {str(PurePosixPath(path)).casefold() for path in paths}
-    return len(names) == len(paths) and not names & folders and all(map(_is_picture, paths))
-
-
-def _is_picture(path: str) -> bool:
-    pieces = PurePosixPath(path).parts
-    plain = all(len(piece.encode()) < 200 and not any(letter in piece for letter in '<>:"|?*') for piece in pieces)
+    pieces = {piece for path in paths for piece in PurePosixPath(path).parts}
     return (
-        plain
-        and is_inside(path)
-        and path.isprintable()
-        and PurePosixPath(path).suffix.lower().removeprefix(".") in PICTURES
+        len(names) == len(paths)
+        and not names & folders
+        and all(len(piece.encode()) < 200 and not any(letter in piece for letter in '<>:"|?*') for piece in pieces)
+        and all(is_inside(path) and path.isprintable() for path in paths)
+        and all(PurePosixPath(path).suffix.lower().removeprefix(".") in PICTURES for path in paths)
     )

@@ -169,7 +169,8 @@ class _Hand:
 
     def _replace(self, task: Task, error: Exception, *, last: bool) -> None:
         self._ray.kill(self._worker)
-        why = _last_line(error)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        why = harmless(lines[-1][:300]) if lines else type(error).__name__
         if "creation task" in str(error):
             raise RecipeError(
                 f"a worker could not begin: {why}",
@@ -212,11 +213,6 @@ class _Hand:
         return True
 
 
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return harmless(lines[-1][:300]) if lines else type(error).__name__
-
-
 def _ray() -> ModuleType:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's coming default, which it warns of
     try:
@@ -235,7 +231,9 @@ def _connect(ray: ModuleType, workers: int | None) -> None:
     address = os.environ.get("RAY_ADDRESS")
     try:
         if address:
-            _require_listener(address)
+            host, colon, port = address.removeprefix("ray://").rpartition(":")
+            if colon and port.isdigit():  # without a listener Ray itself would try for minutes
+                socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         else:
             cpus = max(workers or 1, os.cpu_count() or 1)
@@ -248,13 +246,6 @@ def _connect(ray: ModuleType, workers: int | None) -> None:
             remedy="check that it runs (`ray status`) and, where it requires a token, set RAY_AUTH_MODE=token; "
             "or unset RAY_ADDRESS for a local one",
         ) from error
-
-
-def _require_listener(address: str) -> None:
-    """Raises OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
 
 
 def _room(ray: ModuleType, device: str) -> tuple[bool, int]:

@@ -133,17 +133,16 @@ class AnswerMatcher:
         ['doctor', 'nurse', 'unreadable', 'abstained']
         """
         text = text[:LONGEST_ANSWER]
-        if (exact := self._exact(text)) is not None:
-            return exact
+        name = text.strip()
+        if name in self.options:
+            return self._meaning(name)
+        if name == ABSTAINED:
+            return ABSTAINED
         letter, rest = self._letter(text)
         words = self._words(plain_words(rest), lettered=letter not in (None, ABSTAINED))
         if letter is None:
             return words.pop() if len(words) == 1 else UNREADABLE
         return letter if letter in words or len(words) != 1 else UNREADABLE
-
-    def _exact(self, text: str) -> str | None:
-        name = text.strip()
-        return self._meaning(name) if name in self.options else ABSTAINED if name == ABSTAINED else None
 
     def _meaning(self, option: str) -> str:
         return ABSTAINED if option in self.abstentions else option

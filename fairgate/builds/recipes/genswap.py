@@ -106,7 +106,15 @@ def faces_of(settings: GenswapSettings) -> FacePool:
     labels.column(settings.face_age_column, "should hold ages")
     found: dict[str, list[str]] = {group: [] for group in settings.face_genders}
     for line, fields in labels:
-        if _youngest(fields[settings.face_age_column], labels.place(line)) < settings.min_age:
+        age = fields[settings.face_age_column]
+        youngest = re.search(r"\d+", age)  # 20 of "20-29", 70 of "more than 70"
+        if youngest is None:
+            raise RecipeError(
+                f"'{age}' is no age.",
+                where=labels.place(line),
+                remedy="give ages like FairFace's: 20-29, more than 70, or a number",
+            )
+        if int(youngest[0]) < settings.min_age:
             continue
         for group, word in settings.face_genders.items():
             if fields[settings.face_gender_column] == word:
@@ -120,16 +128,6 @@ def faces_of(settings: GenswapSettings) -> FacePool:
                 f"'{settings.face_gender_column}'",
             )
     return FacePool(settings.faces, {group: tuple(paths) for group, paths in found.items()})
-
-
-def _youngest(age: str, place: str) -> int:
-    """The youngest that an age group means: 20 for "20-29", 70 for "more than 70"."""
-    number = re.search(r"\d+", age)
-    if number is None:
-        raise RecipeError(
-            f"'{age}' is no age.", where=place, remedy="give ages like FairFace's: 20-29, more than 70, or a number"
-        )
-    return int(number[0])
 
 
 @lru_cache(maxsize=1)

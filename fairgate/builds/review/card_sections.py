@@ -188,8 +188,10 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
             read_bounded(folder / name, _MAX_BYTES) for name in (YIELD_FILE, DROPS_FILE) if (folder / name).is_file()
         ]
         yields = BuildYield.model_validate_json(texts[0])
-        drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
-        groups = _groups(drops)
+        groups = Counter[tuple[str, str, str, str]]()  # sets that were dropped at a group, over all subjects
+        for row in csv.DictReader(io.StringIO(texts[1].decode())) if len(texts) > 1 else ():
+            if row["attribute"] not in ("all", "member"):
+                groups[row["part"], row["attribute"], row["group"], row["reason"]] += int(row["count"])
     except (OSError, ValueError, KeyError, csv.Error) as error:
         cause = getattr(error, "strerror", None) or error
         reason = fault_words(error.errors()[0]) if isinstance(error, ValidationError) else cause
@@ -202,15 +204,6 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
             remedy=remedy,
         )
     return "\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts])
-
-
-def _groups(drops: list[dict[str, str]]) -> Counter[tuple[str, str, str, str]]:
-    """Sets that were dropped at a group, over all subjects: (part, attribute, group, reason)."""
-    counted: Counter[tuple[str, str, str, str]] = Counter()
-    for row in drops:
-        if row["attribute"] not in ("all", "member"):
-            counted[row["part"], row["attribute"], row["group"], row["reason"]] += int(row["count"])
-    return counted
 
 
 def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> Iterator[str]:

@@ -135,16 +135,12 @@ def reason_of(error: BaseException) -> str:
         return f"HTTP {error.code}"
     if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
         return "no answer in time"
-    if isinstance(error, URLError):
-        reason = error.reason
-        return "no such host" if isinstance(reason, socket.gaierror) else _kind(reason)
-    return "no such host" if isinstance(error, socket.gaierror) else str(error) or type(error).__name__
-
-
-def _kind(reason: object) -> str:
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, socket.gaierror):
+        return "no such host"
     if isinstance(reason, ssl.SSLError):
         return "its certificate is not accepted"
-    return str(getattr(reason, "strerror", None) or reason)
+    return str(getattr(reason, "strerror", None) or reason) or type(error).__name__
 
 
 def _copy(answer: HTTPResponse, out: IO[bytes], most: int) -> None:
