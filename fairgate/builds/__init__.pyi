@@ -2,7 +2,7 @@ from .build import Factory as Factory
 from .build import build_names as build_names
 from .build import part_states as part_states
 from .build import read_build as read_build
-from .plan import Ground as Ground
+from .plan import BuildDependencies as BuildDependencies
 from .preflight import Preflight as Preflight
 from .preflight import preflight_of as preflight_of
 from .preflight import published as published
@@ -10,4 +10,4 @@ from .recipes.social_counterfactuals import TEMPLATES as TEMPLATES
 from .recipes.social_counterfactuals import caption_set as caption_set
 from .recipes.social_counterfactuals import subjects_of as subjects_of
 from .shard_store import Ledger as Ledger
-from .shard_store import Quiet as Quiet
+from .shard_store import SilentWatcher as SilentWatcher

@@ -15,7 +15,7 @@ import numpy as np
 
 from fairgate.builds import shard_store
 from fairgate.builds.part import Chosen
-from fairgate.builds.plan import Ground
+from fairgate.builds.plan import BuildDependencies
 from fairgate.builds.recipes import Recipe
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
@@ -30,17 +30,21 @@ VERSION = "v1"
 
 
 def assemble(
-    name: str, ground: Ground, places: shard_store.Places, finished: Mapping[str, Chosen], watch: shard_store.Watcher
+    name: str,
+    dependencies: BuildDependencies,
+    places: shard_store.Places,
+    finished: Mapping[str, Chosen],
+    watch: shard_store.Watcher,
 ) -> Manifest:
     """Write the dataset of a build and its yield tables. Raises RecipeError where no set was chosen at all."""
-    recipe = ground.recipe
+    recipe = dependencies.recipe
     if not any(chosen.set_ids for chosen in finished.values()):
         raise RecipeError(
             "no set of any subject was kept.",
             where=str(places.root),
             remedy=f"see with `fairgate build status {name}` why they were dropped",
         )
-    facts = _facts(name, ground, places, finished)
+    facts = _facts(name, dependencies, places, finished)
     for left in places.root.glob(f".*{shard_store.DATASET}*"):  # of a killed run; this one holds the lock
         shutil.rmtree(left, ignore_errors=True)
     if (existing := _up_to_date(places, facts)) is not None:
@@ -66,25 +70,29 @@ def assemble(
     return manifest
 
 
-def _facts(name: str, ground: Ground, places: shard_store.Places, finished: Mapping[str, Chosen]) -> dict[str, Any]:
-    recipe = ground.recipe
+def _facts(
+    name: str, dependencies: BuildDependencies, places: shard_store.Places, finished: Mapping[str, Chosen]
+) -> dict[str, Any]:
+    recipe = dependencies.recipe
     settings = recipe.settings
     made: dict[str, Any] = {
         "name": recipe.name,
         "paper": recipe.paper,
-        "code": ground.code,
+        "code": dependencies.code,
         "knobs": settings.model_dump(mode="json"),
         "models": dict(recipe.models()),
     }
-    if ground.limit is not None:
-        made["limit"] = ground.limit
+    if dependencies.limit is not None:
+        made["limit"] = dependencies.limit
     parts = (shard_store.read_part(places.part(subject, part.name)) for subject in finished for part in recipe.parts())
     if earlier := {code for recorded in parts for code in shard_store.earlier_code(recorded)}:
         made[shard_store.EARLIER_CODE] = sorted(earlier)
     lineage = {"sets": digest({subject: chosen.chain for subject, chosen in finished.items()})}
-    lineage |= {f"model {role}": fingerprint for role, fingerprint in ground.models.items()}
-    lineage |= {f"input {role}": fingerprint for role, fingerprint in ground.inputs.items()}
-    limited = f" A trial: at most {ground.limit} starting sets per subject and part." if ground.limit else ""
+    lineage |= {f"model {role}": fingerprint for role, fingerprint in dependencies.models.items()}
+    lineage |= {f"input {role}": fingerprint for role, fingerprint in dependencies.inputs.items()}
+    limited = (
+        f" A trial: at most {dependencies.limit} starting sets per subject and part." if dependencies.limit else ""
+    )
     return {
         "name": settings.name or name,
         "attributes": recipe.attributes(),

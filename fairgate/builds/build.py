@@ -16,7 +16,7 @@ from typing import Any, Literal
 from fairgate.builds import shard_store
 from fairgate.builds.assemble import PartTally, assemble
 from fairgate.builds.part import Chosen, FirstShardAgain, PartBuild
-from fairgate.builds.plan import Ground, what_changed
+from fairgate.builds.plan import BuildDependencies, what_changed
 from fairgate.builds.recipes import Recipe, open_recipe, recipe_names
 from fairgate.builds.shard_queue import Parts, ShardQueue
 from fairgate.data import NAME_PATTERN, Manifest
@@ -43,7 +43,7 @@ class Factory:
     recipe: Recipe
     out: Path = Path("build")
     limit: int | None = None
-    watch: shard_store.Watcher = field(default_factory=shard_store.Quiet)
+    watch: shard_store.Watcher = field(default_factory=shard_store.SilentWatcher)
     params: Path = PARAMS
     offload: Offload = "none"
     keep_equal: bool = False
@@ -62,9 +62,9 @@ class Factory:
         if part is not None:
             shard_store.pick([part], [each.name for each in self.recipe.parts()], "part")
         one_thread_each()
-        ground = Ground.of(self.recipe, self.limit, part)
-        with self.places.held(selected):
-            self._make(ground, selected, engine, part)
+        dependencies = BuildDependencies.of(self.recipe, self.limit, part)
+        with self.places.locked(selected):
+            self._make(dependencies, selected, engine, part)
 
     def assemble(self, engine: Engine | None = None) -> Manifest:
         """Write the dataset from all subjects, after making what is missing with an engine.
@@ -73,11 +73,11 @@ class Factory:
         engine, also where a subject is not finished.
         """
         one_thread_each()
-        ground = Ground.of(self.recipe, self.limit)
+        dependencies = BuildDependencies.of(self.recipe, self.limit)
         subjects = self._subjects(())
-        with self.places.held([*subjects, shard_store.DATASET]):
-            finished = self._make(ground, subjects, engine)
-            return assemble(self.name, ground, self.places, finished, self.watch)
+        with self.places.locked([*subjects, shard_store.DATASET]):
+            finished = self._make(dependencies, subjects, engine)
+            return assemble(self.name, dependencies, self.places, finished, self.watch)
 
     def _subjects(self, names: Sequence[str]) -> list[str]:
         known = self.recipe.subjects()
@@ -85,11 +85,11 @@ class Factory:
         return shard_store.pick(names, known, "subject")
 
     def _make(
-        self, ground: Ground, subjects: Sequence[str], engine: Engine | None, last: str | None = None
+        self, dependencies: BuildDependencies, subjects: Sequence[str], engine: Engine | None, last: str | None = None
     ) -> dict[str, Chosen]:
         """What every subject chose in its last part, after making what is missing: several subjects at once where the
         engine can, as many as it has workers."""
-        parts = {subject: self._parts(ground, subject, engine is not None, last) for subject in subjects}
+        parts = {subject: self._parts(dependencies, subject, engine is not None, last) for subject in subjects}
         if engine is None:
             queue = ShardQueue(parts, lambda: 1, mixed=False)
             queue.take()  # raises where something is missing
@@ -98,7 +98,7 @@ class Factory:
             engine.run(queue.take, queue.done)
         return {subject: queue.chosen[subject] for subject in subjects}
 
-    def _parts(self, ground: Ground, subject: str, making: bool, last: str | None) -> Parts:
+    def _parts(self, dependencies: BuildDependencies, subject: str, making: bool, last: str | None) -> Parts:
         """The parts of a subject up to `last`, which alone may be made where it is named; else all may."""
         limit = f" --limit {self.limit}" if self.limit else ""
         params = f" --params {shlex.quote(str(self.params))}" if self.params != PARAMS else ""
@@ -106,7 +106,7 @@ class Factory:
         command = f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
         attributes, chosen = list(self.recipe.attributes()), Chosen()
         for part in self.recipe.parts():
-            plan = ground.plan(part, subject, chosen.chain)
+            plan = dependencies.plan(part, subject, chosen.chain)
             store = shard_store.ShardStore(self.places.part(subject, part.name), plan)
             may = making and last in (None, part.name)
             build = PartBuild(
@@ -169,10 +169,10 @@ class PartStatus:
         return self.state == "finished" and self.wanted is not None and self.tally.kept < self.wanted
 
 
-def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]:
+def part_states(factory: Factory, dependencies: BuildDependencies | None) -> Iterator[PartStatus]:
     """Every part of every subject, as it lies there. Shards are counted by their ledgers; their bytes are not read.
 
-    Without `ground` (the models are on another machine) nothing is called stale.
+    Without `dependencies` (the models are on another machine) nothing is called stale.
     """
     for subject in factory.recipe.subjects():
         before = ""
@@ -180,8 +180,8 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             folder = factory.places.part(subject, part.name)
             recorded = shard_store.read_part(folder)
             stale = None
-            if ground and recorded:
-                plan = ground.plan(part, subject, before)
+            if dependencies and recorded:
+                plan = dependencies.plan(part, subject, before)
                 if recorded.get("plan") != digest(plan):
                     changed = what_changed(recorded.get("depends_on") or {}, plan)
                     stale = changed or "it does not say of what plan it is"

@@ -104,7 +104,7 @@ class _Meaning(ast.NodeTransformer):
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Dependency:
     """A model or a file that a recipe reads: `parts` use it; `digest` is empty where there is a `problem`."""
 
     name: str
@@ -115,15 +115,15 @@ class Need:
     problem: FairgateError | None = None
 
 
-def needs_of(recipe: Recipe) -> list[Need]:
+def dependencies_of(recipe: Recipe) -> list[Dependency]:
     """Everything that a recipe reads, models first, hashed where it is there."""
     needs = []
     for role, uri in recipe.models().items():
         parts = tuple(part.name for part in recipe.parts() if role not in part.ignores)
         try:
-            needs.append(Need(role, uri, parts, True, model_fingerprint(role, uri)))
+            needs.append(Dependency(role, uri, parts, True, model_fingerprint(role, uri)))
         except (ModelError, RecipeError) as error:
-            needs.append(Need(role, uri, parts, True, problem=error))
+            needs.append(Dependency(role, uri, parts, True, problem=error))
     every = tuple(part.name for part in recipe.parts())
     for name, path in recipe.inputs().items():
         missing = None
@@ -133,7 +133,7 @@ def needs_of(recipe: Recipe) -> list[Need]:
                 where=str(path),
                 remedy="check the path; if DVC tracks it, run `dvc pull`",
             )
-        needs.append(Need(name, str(path), every, False, "" if missing else files_digest(path), missing))
+        needs.append(Dependency(name, str(path), every, False, "" if missing else files_digest(path), missing))
     return needs
 
 
@@ -146,7 +146,7 @@ _SHOWN = {"knobs": "settings", "before": "what the part before chose", "code": "
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class BuildDependencies:
     """What all parts of a build depend on: the recipe, the digests of its models, files and code, its limit."""
 
     recipe: Recipe
@@ -156,12 +156,12 @@ class Ground:
     limit: int | None = None
 
     @classmethod
-    def of(cls, recipe: Recipe, limit: int | None = None, last: str | None = None) -> Ground:
+    def of(cls, recipe: Recipe, limit: int | None = None, last: str | None = None) -> BuildDependencies:
         """Hashes the files of every input, and of the models that the parts up to `last` use (None: of every model).
 
         Raises ModelError or RecipeError for one that is not there, and names all of several.
         """
-        names, needs = [part.name for part in recipe.parts()], needs_of(recipe)
+        names, needs = [part.name for part in recipe.parts()], dependencies_of(recipe)
         if last is not None:
             begun = names[: names.index(last) + 1]
             needs = [each for each in needs if not each.model or not set(begun).isdisjoint(each.parts)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairgate.builds.plan import Need, needs_of
+from fairgate.builds.plan import Dependency, dependencies_of
 from fairgate.builds.recipes import Recipe, Work
 from fairgate.ground.errors import FairgateError, ModelError
 from fairgate.models.checkpoints import model_folder
@@ -92,7 +92,7 @@ TILE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MemoryOption:
     """One way to run a build: in batches of `batch`, its diffusion models lying as `offload` says, with the VAE's
     `tile` in pixels (0: none). `memory` in GB; `card` is the smallest of CARDS that should do, None where none does."""
 
@@ -113,13 +113,13 @@ class Way:
         return ", ".join(filter(None, words))
 
 
-_WAYS: tuple[tuple[int, Offload, int], ...] = (
+_OPTIONS: tuple[tuple[int, Offload, int], ...] = (
     *((8, "none", 0), (1, "none", 0), (8, "model", 0), (1, "model", 0)),
     *((1, "none", TILE), (1, "model", TILE), (1, "sequential", TILE)),
 )
 
 
-def ways_to_fit(recipe: Recipe, sizes: Mapping[str, PublishedModel | None]) -> list[Way]:
+def memory_options(recipe: Recipe, sizes: Mapping[str, PublishedModel | None]) -> list[MemoryOption]:
     """Of the part that needs most, its models together: as it is first. Empty where a model's size is not known."""
     parts = [
         [size for role, size in sizes.items() if role not in part.ignores and role != "face_reader"]
@@ -129,8 +129,8 @@ def ways_to_fit(recipe: Recipe, sizes: Mapping[str, PublishedModel | None]) -> l
     if [len(part) for part in parts] != [len(part) for part in known]:
         return []
     sides = {size.side for part in known for size in part if size.side is not None}
-    ways = [way for way in _WAYS if sides and (not way[2] or max(sides) > way[2])] or [_WAYS[0]]
-    return [Way(*way, max((_needed(part, *way) for part in known), default=0.0)) for way in ways]
+    options = [option for option in _OPTIONS if sides and (not option[2] or max(sides) > option[2])] or [_OPTIONS[0]]
+    return [MemoryOption(*option, max((_needed(part, *option) for part in known), default=0.0)) for option in options]
 
 
 def _needed(models: list[PublishedModel], batch: int, offload: Offload, tile: int) -> float:
@@ -180,21 +180,21 @@ class GpuCost:
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """What a build reads and does. `memory` is of its largest part, in GB, None where a model's size is not known;
-    `ways` are those to run it that need less; `unknown` says of which work the number of
+    `options` are those to run it that need less; `unknown` says of which work the number of
     pictures is not known."""
 
-    needs: Sequence[Need]
+    dependencies: Sequence[Dependency]
     work: Sequence[Work]
     memory: float | None
     estimates: Sequence[GpuCost]
     unknown: Sequence[str]
     free_disk: float
-    ways: Sequence[Way] = ()
+    options: Sequence[MemoryOption] = ()
 
     @property
-    def missing(self) -> list[Need]:
+    def missing(self) -> list[Dependency]:
         """What is not there, or cannot be used."""
-        return [each for each in self.needs if each.problem is not None]
+        return [each for each in self.dependencies if each.problem is not None]
 
     @property
     def remedies(self) -> dict[str, tuple[str, str]]:
@@ -227,7 +227,7 @@ def published(uri: str) -> PublishedModel | None:
     return replace(first, licence=licences, disk=disk, memory=memory, largest=max(parts, default=None))
 
 
-def _missing_parts(need: Need) -> list[FairgateError]:
+def _missing_parts(need: Dependency) -> list[FairgateError]:
     """The refiner and the VAE of a pipeline that is missing may be missing too."""
     errors: list[FairgateError] = []
     for name in addresses(need.source)[1:] if need.model else ():
@@ -240,7 +240,7 @@ def _missing_parts(need: Need) -> list[FairgateError]:
 
 def preflight_of(recipe: Recipe, out: Path) -> Preflight:
     """Look at everything that a recipe reads, and count what it will do."""
-    needs, work, uris = needs_of(recipe), list(recipe.work()), recipe.models()
+    needs, work, uris = dependencies_of(recipe), list(recipe.work()), recipe.models()
     sizes = {role: published(uri) for role, uri in uris.items()}
     unknown, tflop = [], 0.0  # over the share of a card's peak that they run at
     for task in work:
@@ -251,10 +251,10 @@ def preflight_of(recipe: Recipe, out: Path) -> Preflight:
             unknown.append(f"{task.part}: how many pictures there will be depends on the data")
         else:
             tflop += task.pictures * task.evaluations * size.tflop / SHARE_OF_PEAK[size.side]
-    ways = ways_to_fit(recipe, sizes)
-    memory = ways[0].memory if ways else None
+    options = memory_options(recipe, sizes)
+    memory = options[0].memory if options else None
     place = next(each for each in (out, *out.resolve().parents) if each.exists())
     estimates = []
     if tflop and memory is not None:
         estimates = [GpuCost(gpu, memory <= gpu.memory, tflop / gpu.tflops / 3600) for gpu in GPUS]
-    return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9, ways)
+    return Preflight(needs, work, memory, estimates, unknown, shutil.disk_usage(place).free / 1e9, options)

@@ -262,7 +262,7 @@ class Watcher(Protocol):
         """A sentence that the one who builds should read."""
 
 
-class Quiet(Watcher):
+class SilentWatcher(Watcher):
     """A watcher that reports nothing."""
 
 
@@ -287,7 +287,7 @@ class Places:
         return self.root / ".aside" / plan[:12] / slug(subject) / part
 
     @contextmanager
-    def held(self, names: Sequence[str]) -> Iterator[None]:
+    def locked(self, names: Sequence[str]) -> Iterator[None]:
         """Hold the locks of some subjects (or of the dataset). Raises RecipeError where another build holds one."""
         from filelock import FileLock, Timeout
 

@@ -121,19 +121,19 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 def _lines(path: Path, separator: str) -> Generator[tuple[int, list[str]], None, None]:
     """(line number, fields) of each line."""
     with _opened(path) as text:
-        first, held = 1, 0
+        first, length = 1, 0
 
         def bounded() -> Iterator[str]:
-            nonlocal held
+            nonlocal length
             while line := text.readline(LONGEST_ROW + 1):
-                held += len(line)
-                if held > LONGEST_ROW:
+                length += len(line)
+                if length > LONGEST_ROW:
                     raise ValueError(f"the row at line {first} has more than {LONGEST_ROW:,} characters")
                 yield line
 
         reader = csv.reader(bounded(), delimiter=separator, strict=True)
         for fields in reader:
-            first, held = reader.line_num + 1, 0
+            first, length = reader.line_num + 1, 0
             yield reader.line_num, fields
 
 

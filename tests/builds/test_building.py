@@ -408,7 +408,7 @@ def test_a_status_opens_no_model_and_none_of_their_libraries() -> None:
 def test_two_builds_of_one_name_do_not_run_at_once(fairgate: Fairgate) -> None:
     from fairgate.builds.shard_store import Places
 
-    with Places(Path("build/toys")).held(["baker"]):
+    with Places(Path("build/toys")).locked(["baker"]):
         said = fairgate("toys", code=4).output
         assert "another process is building 'baker' of 'toys'" in said
         assert "remedy: wait for it" in said

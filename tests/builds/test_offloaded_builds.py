@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairgate.builds import Factory, Quiet
+from fairgate.builds import Factory, SilentWatcher
 from fairgate.builds.recipes import open_recipe
 from fairgate.builds.shard_bench import ShardBench
 from fairgate.builds.steps import Step
@@ -55,7 +55,7 @@ def test_a_build_goes_on_with_what_was_made_with_models_elsewhere(
     made: dict[tuple[str, str], tuple[str, set[str]]] = {}
     for offload, out in (("model", "one"), ("none", "other"), ("none", "one")):
         seen.clear()
-        factory = Factory("toys", recipe, folder / out, offload=offload, watch=Quiet())  # type: ignore[arg-type]
+        factory = Factory("toys", recipe, folder / out, offload=offload, watch=SilentWatcher())  # type: ignore[arg-type]
         made[offload, out] = factory.assemble(open_engine("local", device="cpu")).fingerprint, set(seen)
     assert made["model", "one"] == (made["none", "other"][0], {"model"})
     assert made["none", "one"] == (made["none", "other"][0], set())  # nothing was stale

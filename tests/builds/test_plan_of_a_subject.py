@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairgate.builds.plan import Ground
+from fairgate.builds.plan import BuildDependencies
 from fairgate.builds.recipes import open_recipe
 
 WORDS = {"subjects": {"doctor": ["doctor"], "chef": ["chef"]}}
@@ -17,7 +17,7 @@ def plans(name: str, subject: str, **settings: Any) -> list[dict[str, Any]]:
     """The plans of all parts of a subject."""
     recipe = open_recipe(name, settings)
     assert subject in recipe.subjects()
-    return [Ground(recipe, {}, {}, "code").plan(part, subject, "before") for part in recipe.parts()]
+    return [BuildDependencies(recipe, {}, {}, "code").plan(part, subject, "before") for part in recipe.parts()]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fairgate.builds import Ground, preflight_of
-from fairgate.builds.preflight import PUBLISHED, PublishedModel, Way
+from fairgate.builds import BuildDependencies, preflight_of
+from fairgate.builds.preflight import PUBLISHED, MemoryOption, PublishedModel
 from fairgate.builds.recipes import open_recipe
 from fairgate.ground.errors import ModelError
 from fairgate.interfaces.cli.main import app
@@ -54,16 +54,16 @@ def test_the_download_of_a_model_without_safetensors_brings_its_weights(params: 
 
 def test_a_build_that_lacks_several_things_names_all_of_them() -> None:
     with pytest.raises(ModelError, match=r"reads 2 things .*painter \(absent/one\), matcher \(absent/two\)"):
-        Ground.of(open_recipe("social_counterfactuals", {"painter": "absent/one", "matcher": "absent/two"}))
+        BuildDependencies.of(open_recipe("social_counterfactuals", {"painter": "absent/one", "matcher": "absent/two"}))
 
 
 def test_a_part_wants_no_model_that_only_later_parts_use(tmp_path: Path) -> None:
     recipe = open_recipe("occupations", {"painter": str(tmp_path), "asker": str(tmp_path)})
     with pytest.raises(ModelError, match="painter") as first:
-        Ground.of(recipe, last="pool")
+        BuildDependencies.of(recipe, last="pool")
     assert "inpainter" not in first.value.problem
     with pytest.raises(ModelError, match=r"inpainter.*face_reader"):
-        Ground.of(recipe, last="sets")
+        BuildDependencies.of(recipe, last="sets")
 
 
 def test_evaluations_are_those_of_the_paper() -> None:
@@ -98,8 +98,8 @@ def test_sdxl_with_its_refiner_fits_on_no_small_gpu() -> None:
 
 
 def test_what_spares_memory_makes_a_build_need_less_of_a_gpu(params: Path) -> None:
-    ways = preflight_of(open_recipe("occupations", {}), Path()).ways
-    sdxl = {way.settings: (way.memory, way.card) for way in ways}
+    options = preflight_of(open_recipe("occupations", {}), Path()).options
+    sdxl = {option.settings: (option.memory, option.card) for option in options}
     reader, both, vae = 0.5 + 2.6 + 0.7, 8.7 + 7.6, 12.6  # SAM, Grounding DINO and ViLT never lie elsewhere
     whole, turns, tiled = sdxl["batches of 8"], sdxl["batches of 8, --offload model"], "--offload model, ?vae_tile=512"
     assert both + vae < whole[0] <= reader + both + vae
@@ -108,15 +108,15 @@ def test_what_spares_memory_makes_a_build_need_less_of_a_gpu(params: Path) -> No
     assert (whole[1], turns[1]) == (40, 24)
     layers = sdxl["batches of 1, --offload sequential, ?vae_tile=512"]
     assert layers[0] < sdxl[f"batches of 1, {tiled}"][0]
-    sd15 = preflight_of(open_recipe("gensynth", {}), Path()).ways
-    assert not any(way.tile for way in sd15)  # its pictures are no larger than a tile
+    sd15 = preflight_of(open_recipe("gensynth", {}), Path()).options
+    assert not any(option.tile for option in sd15)  # its pictures are no larger than a tile
     _, text = run("preflight", "social_identities")
     assert "computed and not measured" in text
     assert re.search(r"batches of 1, --offload model, \?vae_tile=512 +3\.8 +8 GB", text)
 
 
 def test_a_card_that_is_too_small_is_never_named() -> None:
-    assert [Way(8, "none", 0, need).card for need in (7.9, 8.1, 79, 81)] == [8, 12, 80, None]
+    assert [MemoryOption(8, "none", 0, need).card for need in (7.9, 8.1, 79, 81)] == [8, 12, 80, None]
 
 
 def test_offload_wants_a_gpu_and_is_one_of_three(params: Path) -> None:

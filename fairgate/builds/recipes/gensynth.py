@@ -116,11 +116,11 @@ class GensynthSettings(PhotographSettings):
     @model_validator(mode="after")
     def _the_pool_holds_the_neighbours(self) -> GensynthSettings:
         most = max(self.neighbours, self.group_neighbours or 0)
-        held = (self.pilot_photos - 1) * (1 + len(self.candidates))
-        if most > held:
+        pool = (self.pilot_photos - 1) * (1 + len(self.candidates))
+        if most > pool:
             raise ValueError(
                 f"{most} neighbours are needed, and the crops and edits of {self.pilot_photos} photographs "
-                f"(`pilot_photos`) are a pool of {held} for each of them; raise pilot_photos, or lower neighbours and "
+                f"(`pilot_photos`) are a pool of {pool} for each of them; raise pilot_photos, or lower neighbours and "
                 "group_neighbours"
             )
         return self

@@ -138,11 +138,11 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     columns = ("subject", "part", "state", "shards", "started", "kept", "chosen", "~dropped", "~work", "~seconds")
     rows, notes = [], []
     try:
-        ground = builds.Ground.of(factory.recipe, limit)
+        dependencies = builds.BuildDependencies.of(factory.recipe, limit)
     except (ModelError, RecipeError) as error:
-        ground = None
+        dependencies = None
         notes.append(f"whether anything is stale is not known here: {error.problem}")
-    for part_state in builds.part_states(factory, ground):
+    for part_state in builds.part_states(factory, dependencies):
         tally = part_state.tally
         chosen = (
             ""
@@ -168,7 +168,7 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
 def show_preflight(name: str, preflight: builds.Preflight) -> None:
     """Print what a build reads, what fetches the rest, and what it will cost."""
     rows = []
-    for need in preflight.needs:
+    for need in preflight.dependencies:
         size = builds.published(need.source) if need.model else None
         numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
         cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
@@ -194,9 +194,10 @@ def show_preflight(name: str, preflight: builds.Preflight) -> None:
             rows.append([*card, f"{estimate.hours:,.1f}" if estimate.fits else ""])
         print_table(_COST, rows, title="on one GPU, computed and not measured", width=WIDTH)
         typer.echo("a batch that does not fit is halved; `needs` is of batches of 8 (docs/use/building.md)")
-    if preflight.ways:
+    if preflight.options:
         rows = [
-            [way.settings, f"{way.memory:.1f}", "-" if way.card is None else f"{way.card} GB"] for way in preflight.ways
+            [option.settings, f"{option.memory:.1f}", "-" if option.card is None else f"{option.card} GB"]
+            for option in preflight.options
         ]
         print_table(_FITS, rows, title="memory of a GPU that it needs, computed and not measured", width=WIDTH)
     for line in preflight.unknown:
