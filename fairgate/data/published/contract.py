@@ -30,13 +30,12 @@ class HubFiles:
 
 @dataclass(frozen=True, slots=True)
 class WebFiles:
-    """Files at plain addresses, by the names that they are saved under; each has at most `most` bytes. `address` is
-    where a person finds them, `sha256` that of a file, by its name, where somebody published it."""
+    """Files at plain addresses, by the names that they are saved under; each has at most `most` bytes, and is held in
+    memory while it comes. `address` is where a person finds them."""
 
     address: str
     urls: Mapping[str, str]
     most: int
-    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO
 from urllib import request
 from urllib.error import HTTPError, URLError
 
 from fairgate.data import inside
 from fairgate.data.published.contract import HubFiles, WebFiles
+from fairgate.ground.atomic import atomic_write
 from fairgate.ground.errors import DatasetError
 from fairgate.ground.hashing import sha256_file
 from fairgate.version import __version__
 
 PATIENCE = 60.0
 """Seconds without a byte after which a server is given up."""
-_PIECE = 1 << 16
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -93,40 +92,26 @@ def _hub(source: HubFiles) -> Iterator[None]:
 
 
 def fetch_file(source: WebFiles, name: str, into: Path) -> Path:
-    """Fetch one file, going on where an earlier try was cut off. Raises DatasetError where it does not come, is larger
-    than it should be, or has another SHA-256 than was published."""
-    target, url, wanted = into / name, source.urls[name], source.sha256.get(name)
+    """Fetch one file, whole or not at all. Raises DatasetError where it does not come, or is too large."""
+    target, url = into / name, source.urls[name]
     if target.is_file():
         return target
-    partial = target.with_name(f"{target.name}.partial")
     try:
+        with _opened(url) as answer:
+            content = answer.read(source.most + 1)
+            if len(content) > source.most:
+                raise Refused(f"it is larger than {source.most:,} bytes")
+            if answer.length:
+                raise Refused(f"it ends {answer.length:,} bytes too early")
         target.parent.mkdir(parents=True, exist_ok=True)
-        _resume(url, source.most, partial)
-        if wanted is not None and (computed := sha256_file(partial)) != wanted:
-            partial.unlink()
-            raise Refused(f"its SHA-256 is {computed}, and {wanted} is what it should be")
+        atomic_write(target, content)
     except (OSError, HTTPException, Refused) as error:
         raise DatasetError(
             f"the file was not fetched: {reason_of(error)}.",
             where=url,
-            remedy="run it again: it goes on where it stopped; or fetch the files otherwise and name their folder with "
-            "--from",
+            remedy="run it again: files that came stay; or fetch the files otherwise and name their folder with --from",
         ) from error
-    partial.rename(target)
     return target
-
-
-def _resume(url: str, most: int, partial: Path) -> None:
-    have = partial.stat().st_size if partial.is_file() else 0
-    ranged = {"Range": f"bytes={have}-"} if have else {}
-    try:
-        with _opened(url, ranged) as answer:
-            goes_on = answer.status == 206
-            with partial.open("ab" if goes_on else "wb") as out:
-                _copy(answer, out, most - (have if goes_on else 0))
-    except HTTPError as error:
-        if error.code != 416 or not have:  # 416: all of it is here already
-            raise
 
 
 def reason_of(error: BaseException) -> str:
@@ -143,21 +128,8 @@ def reason_of(error: BaseException) -> str:
     return str(getattr(reason, "strerror", None) or reason) or type(error).__name__
 
 
-def _copy(answer: HTTPResponse, out: IO[bytes], most: int) -> None:
-    """Write what comes; never more than `most` bytes."""
-    promised = answer.length
-    left = most
-    while piece := answer.read1(_PIECE):
-        left -= len(piece)
-        if left < 0:
-            raise Refused(f"it is larger than {most:,} bytes")
-        out.write(piece)
-    if promised is not None and most - left != promised:
-        raise Refused(f"it ends after {most - left:,} of {promised:,} bytes")
-
-
 @contextmanager
-def _opened(url: str, headers: dict[str, str]) -> Iterator[HTTPResponse]:
+def _opened(url: str) -> Iterator[HTTPResponse]:
     """An answer of an http(s) server. Only these schemes are known: `build_opener` would read files, too."""
     opener = request.OpenerDirector()
     for handler in (
@@ -172,7 +144,7 @@ def _opened(url: str, headers: dict[str, str]) -> Iterator[HTTPResponse]:
         opener.add_handler(handler)
     opener.addheaders = [("User-Agent", f"fairgate/{__version__}")]
     try:
-        answer = opener.open(request.Request(url, headers=headers), timeout=PATIENCE)  # noqa: S310 -- no handler of files
+        answer = opener.open(url, timeout=PATIENCE)
     except HTTPError as error:
         error.close()
         raise
