@@ -2,7 +2,7 @@
 
     python -m benchmarks.vlm --out vlm.json    # on a GPU; --tiny: small models on a CPU, in processor time
 
-Random weights in the shapes of LLaVA-1.5-7B and Qwen2-VL-2B, JPEGs of 448 pixels, LENS's prompt. Likelihoods of 20
+Random weights in the shapes of LLaVA-1.5-7B, Qwen2-VL-2B and SmolVLM-256M, JPEGs of 448 pixels, LENS's prompt. Likelihoods of 20
 labels and greedy answers of 20 tokens, each as the gate computes them of a folder, in the isolated process, without a
 cache and without the time of opening it; and as transformers does in this process in bfloat16, in batches of several
 sizes: a forward pass over every picture with every label, padded, that keeps the logits of the label alone; and
@@ -49,6 +49,9 @@ LABELS += ["line assistant", "female chef", "male pilot", "photo assistant", "fe
 LONGEST = 20
 SHOWN = "<|vision_start|>{image}<|vision_end|>"  # marks of a Qwen; to a LLaVA two words
 LLAMA = {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32}
+SMOL = {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9}
+SMOL["num_key_value_heads"] = 3
+CLIP_B = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
 CLIP_L = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}
 QWEN = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
 TINY = {"hidden_size": 192, "intermediate_size": 768, "num_hidden_layers": 4, "num_attention_heads": 3}
@@ -86,7 +89,24 @@ def qwen(words: Any, tiny: bool) -> tuple[Any, Any]:
     return config, t.Qwen2VLProcessor(images, words, video)
 
 
-MODELS = {"llava": ("LLaVA-1.5-7B", llava), "qwen2_vl": ("Qwen2-VL-2B", qwen)}
+def smolvlm(words: Any, tiny: bool) -> tuple[Any, Any]:
+    """SmolVLM-256M: 64 tokens of a picture of 512 pixels, which is not cut into tiles."""
+    side = 64 if tiny else 512
+    vision = {**(TINY if tiny else CLIP_B), "image_size": side, "patch_size": 16}
+    text = {"model_type": "llama", **(TINY if tiny else SMOL), "vocab_size": 49280, **_IDS}
+    place = vlm_world.SPECIAL.index
+    config = t.SmolVLMConfig(vision_config=vision, text_config=text, scale_factor=4, image_token_id=place("<image>"))
+    images = t.SmolVLMImageProcessor(
+        size={"longest_edge": side}, max_image_size={"longest_edge": side}, do_image_splitting=False
+    )
+    return config, t.Idefics3Processor(images, words, image_seq_len=(side // 64) ** 2)
+
+
+MODELS = {
+    "llava": ("LLaVA-1.5-7B", llava),
+    "qwen2_vl": ("Qwen2-VL-2B", qwen),
+    "smolvlm": ("SmolVLM-256M", smolvlm),
+}
 
 
 def saved(kind: str, tiny: bool, device: checkpoints.Device, folder: Path) -> tuple[VisionLanguage, Any]:
