@@ -2,13 +2,13 @@
 
     python -m benchmarks.vlm --out vlm.json    # on a GPU; --tiny: small models on a CPU, in processor time
 
-Random weights in the shapes of LLaVA-1.5-7B, Qwen2-VL-2B and SmolVLM-256M, JPEGs of 448 pixels, LENS's prompt. Likelihoods of 20
-labels and greedy answers of 20 tokens, each as the gate computes them of a folder, in the isolated process, without a
-cache and without the time of opening it; and as transformers does in this process in bfloat16, in batches of several
-sizes: a forward pass over every picture with every label, padded, that keeps the logits of the label alone; and
-`generate`. All begin with encoded images. The library prepares a picture once for all labels. "model alone" has its
-batches on the GPU already. Medians, in turn, after a round that is not counted. On a CPU the time is that of the
-processors, of both processes.
+Random weights in the shapes of LLaVA-1.5-7B, Qwen2-VL-2B and SmolVLM-256M, JPEGs of 448 pixels, LENS's prompt.
+Likelihoods of 20 labels and greedy answers of 20 tokens, each as the gate computes them of a folder, in the isolated
+process, without a cache and without the time of opening it; and as transformers does in this process in bfloat16, in
+batches of several sizes: a forward pass over every picture with every label, padded, that keeps the logits of the
+label alone; and `generate`. All begin with encoded images. The library prepares a picture once for all labels. "model
+alone" has its batches on the GPU already. Medians, in turn, after a round that is not counted. On a CPU the time is
+that of the processors, of both processes.
 """
 
 from __future__ import annotations
