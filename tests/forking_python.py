@@ -8,6 +8,7 @@ that kill nothing, take `warm_python` itself.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -141,6 +142,7 @@ def _child(command: Callable[[Sequence[str]], int], request: Mapping[str, Any], 
     except BaseException:
         traceback.print_exc()
     finally:
+        atexit._run_exitfuncs()  # temporary folders are removed, as when a command ends
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
