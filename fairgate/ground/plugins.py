@@ -16,6 +16,7 @@ from fairgate.ground.errors import FairgateError
 from fairgate.ground.hashing import digest, sha256_file
 
 T = TypeVar("T")
+Registered = TypeVar("Registered")
 
 
 def entry_points(group: str) -> metadata.EntryPoints:
@@ -36,11 +37,18 @@ class Registry(Mapping[str, T], Generic[T]):
     `with_modules` says which module registers each name of the package itself; other names come from the entry points
     `fairgate.KINDs` (or `group`) of installed packages, which are found once, and loaded one by one as their names are
     looked up.
-    No package can take a built-in name. `check(name, thing)` returns what is registered, or raises TypeError.
+    No package can take a built-in name. `check(name, thing)` returns what is registered, or raises TypeError; a thing
+    with a name of its own, `name_of(thing)`, is registered by no other.
     """
 
-    def __init__(self, kind: str, check: Callable[[str, Any], T], group: str | None = None) -> None:
-        self._kind, self._group = kind, group or f"fairgate.{kind}s"
+    def __init__(
+        self,
+        kind: str,
+        check: Callable[[str, Any], T],
+        name_of: Callable[[Any], str] | None = None,
+        group: str | None = None,
+    ) -> None:
+        self._kind, self._name_of, self._group = kind, name_of, group or f"fairgate.{kind}s"
         self._built_in: Mapping[str, str] = {}
         self._check = check
         self._found: dict[str, T] = {}
@@ -93,7 +101,16 @@ class Registry(Mapping[str, T], Generic[T]):
                 where=f"entry point group {self._group}",
                 remedy="give it another name",
             )
-        self._found[name] = self._check(name, thing)
+        checked = self._check(name, thing)
+        if self._name_of is not None and (own := self._name_of(checked)) != name:
+            raise TypeError(f"its name is '{own}'")
+        self._found[name] = checked
+
+    def add(self, thing: Registered) -> Registered:
+        """Make a thing known by its own name; a decorator of classes. Raises FairgateError for a name that is taken."""
+        assert self._name_of is not None
+        self.register(self._name_of(thing), thing)
+        return thing
 
     def __getitem__(self, name: str) -> T:
         if name not in self._found:

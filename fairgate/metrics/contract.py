@@ -333,19 +333,12 @@ def limits_of(
     return Limits(interval.lo, interval.hi, how or plain, lows, highs, plain)
 
 
-def _checked(name: str, thing: Any) -> Metric:
+def _checked(_: str, thing: Any) -> Metric:
     metric = thing() if isinstance(thing, type) and issubclass(thing, Metric) else thing
     if not isinstance(metric, Metric):
         raise TypeError("it is no fairgate.metrics.Metric")
-    if metric.spec.name != name:
-        raise TypeError(f"its spec names it '{metric.spec.name}'")
     return metric
 
 
-REGISTERED: Registry[Metric] = Registry("metric", _checked)
-
-
-def register(metric: type[Metric]) -> type[Metric]:
-    """Class decorator: make a metric known by its spec's name. Raises FairgateError for a name that is taken."""
-    REGISTERED.register(metric.spec.name, metric)
-    return metric
+REGISTERED: Registry[Metric] = Registry("metric", _checked, lambda metric: metric.spec.name)
+register = REGISTERED.add

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,11 +222,9 @@ def dataset_has(attribute: str, who: str, dataset: Manifest, where: str) -> None
         )
 
 
-def _checked(name: str, thing: Any) -> type[Probe]:
+def _checked(_: str, thing: Any) -> type[Probe]:
     if not (isinstance(thing, type) and issubclass(thing, Probe)):
         raise TypeError("it is no subclass of fairgate.probes.Probe")
-    if _kind(thing) != name:
-        raise TypeError(f"its kind is '{_kind(thing)}'")
     return thing
 
 
@@ -236,11 +234,5 @@ def _kind(probe: type[Probe]) -> str:
     return str(kind)
 
 
-REGISTERED: Registry[type[Probe]] = Registry("probe", _checked)
-P = TypeVar("P", bound=Probe)
-
-
-def register(probe: type[P]) -> type[P]:
-    """Class decorator: make a probe known by its kind. Raises FairgateError for a kind that is taken."""
-    REGISTERED.register(_kind(probe), probe)
-    return probe
+REGISTERED: Registry[type[Probe]] = Registry("probe", _checked, _kind)
+register = REGISTERED.add

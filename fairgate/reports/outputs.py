@@ -67,11 +67,9 @@ class Output:
         object.__setattr__(self, "__module__", self.render.__module__)  # a registry asks who made it
 
 
-def _checked(name: str, thing: Any) -> Output:
+def _checked(_: str, thing: Any) -> Output:
     if not isinstance(thing, Output):
         raise TypeError("it is no fairgate.reports.Output")
-    if thing.name != name:
-        raise TypeError(f"its name is '{thing.name}'")
     if len(thing.file) > 80 or not _FILE.fullmatch(thing.file):
         raise TypeError(f"its file {thing.file!r:.80} is no plain name in small letters with a suffix")
     if not thing.when or not set(thing.when) <= set(get_args(Occasion)):
@@ -79,7 +77,7 @@ def _checked(name: str, thing: Any) -> Output:
     return thing
 
 
-OUTPUTS: Final[Registry[Output]] = Registry("output", _checked).with_modules(
+OUTPUTS: Final[Registry[Output]] = Registry("output", _checked, lambda output: output.name).with_modules(
     {
         "results": "fairgate.reports.results",  # first: a run that is killed later has its record
         "scores": "fairgate.reports.results",
@@ -95,14 +93,7 @@ OUTPUTS: Final[Registry[Output]] = Registry("output", _checked).with_modules(
     }
 )
 """Outputs by name, in the order in which they are written."""
-
-
-def register(output: Output) -> Output:
-    """Make an output known by its name. Raises FairgateError for a name that is taken."""
-    OUTPUTS.register(output.name, output)
-    return output
-
-
+register = OUTPUTS.add
 Warn = Callable[[str], None]
 
 

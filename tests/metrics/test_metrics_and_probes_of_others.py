@@ -190,7 +190,7 @@ def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatc
         monkeypatch,
         {"fairgate.metrics": {"lost": "Nothing", "other": "LowSets", "no_metric": "ContrastProbe"}},
     )
-    for name, why in (("lost", "Nothing"), ("other", "names it 'sound_sets'"), ("no_metric", "no fairgate.metrics")):
+    for name, why in (("lost", "Nothing"), ("other", "its name is 'sound_sets'"), ("no_metric", "no fairgate.metrics")):
         with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: .*{why}"):
             METRICS[name]
 

@@ -9,7 +9,7 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 from string import Formatter
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -194,21 +194,11 @@ class Recipe(ABC):
         return [{**rows.columns, **row, "set_id": rows.set_id, "subject": rows.subject} for row in rows.rows]
 
 
-R = TypeVar("R", bound=Recipe)
-
-
-def _checked(name: str, thing: Any) -> type[Recipe]:
+def _checked(_: str, thing: Any) -> type[Recipe]:
     if not (isinstance(thing, type) and issubclass(thing, Recipe)):
         raise TypeError("it is no subclass of fairgate.Recipe")
-    if thing.name != name:
-        raise TypeError(f"its name is '{thing.name}'")
     return thing
 
 
-REGISTERED: Registry[type[Recipe]] = Registry("recipe", _checked)
-
-
-def register(recipe: type[R]) -> type[R]:
-    """Class decorator: make a recipe known by its name. Raises FairgateError for a name that is taken."""
-    REGISTERED.register(recipe.name, recipe)
-    return recipe
+REGISTERED: Registry[type[Recipe]] = Registry("recipe", _checked, lambda recipe: recipe.name)
+register = REGISTERED.add

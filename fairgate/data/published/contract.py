@@ -129,17 +129,15 @@ class Published:
         return self.name if part == first else f"{self.name}_{part.replace('.', '')}".replace("-", "_")
 
 
-def _checked(name: str, thing: Any) -> Published:
+def _checked(_: str, thing: Any) -> Published:
     if not isinstance(thing, Published):
         raise TypeError("it is no fairgate.data.published.Published")
-    if thing.name != name:
-        raise TypeError(f"its name is '{thing.name}'")
     if not thing.parts:
         raise TypeError("it has no part")
     return thing
 
 
-REGISTERED: Registry[Published] = Registry("dataset", _checked)
+REGISTERED: Registry[Published] = Registry("dataset", _checked, lambda dataset: dataset.name)
 
 
 def register(dataset: Published) -> Published:

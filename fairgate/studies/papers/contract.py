@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,22 +150,14 @@ class Study(BaseModel):
         )
 
 
-def _checked(name: str, study: Any) -> type[Study]:
+def _checked(_: str, study: Any) -> type[Study]:
     if not (isinstance(study, type) and issubclass(study, Study)):
         raise TypeError("it is not a subclass of fairgate.studies.papers.Study")
-    if study.name != name:
-        raise TypeError(f"it is named '{study.name}'")
     return study
 
 
-REGISTERED: Registry[type[Study]] = Registry("study", _checked, group="fairgate.studies")
-S = TypeVar("S", bound=type[Study])
-
-
-def register(study: S) -> S:
-    """Class decorator: make a study known by its name. Raises FairgateError for a name that is taken."""
-    REGISTERED.register(study.name, study)
-    return study
+REGISTERED: Registry[type[Study]] = Registry("study", _checked, lambda study: study.name, group="fairgate.studies")
+register = REGISTERED.add
 
 
 def named_models(given: Sequence[str], taken: Sequence[str] = ()) -> dict[str, str]:
