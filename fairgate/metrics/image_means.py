@@ -44,7 +44,7 @@ def shares(cell: Cell, right: Callable[[], NDArray[Any]]) -> Measure:
     def wrong() -> Floats:
         return np.bincount(cell.set_code, 1.0 - right(), minlength=cell.n_sets).astype(np.float64)
 
-    return measure_means(cell, right(), wrong, "min")
+    return measure_means(cell, right(), wrong)
 
 
 right_spec = partial(MetricSpec, better="higher", per_group="maybe", utility=True, averaged=True)
@@ -219,7 +219,7 @@ def _inside_sets(cell: Cell, value: NDArray[Any]) -> Measure:
     deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
     lowest = np.zeros(cell.n_sets)
     np.minimum.at(lowest, cell.set_code, deviation)
-    return measure_means(cell, deviation, -lowest, "min")
+    return measure_means(cell, deviation, -lowest)
 
 
 def _of_images(cell: Cell, of_images: Callable[[], NDArray[Any]], min_sets: int) -> Measure:

@@ -91,10 +91,8 @@ def resampled_means(sums: Entries | ImageNumbers, draws: int, sets: Resamples) -
         return np.asarray(now + sets.drawn([table], draws)[0] * sets.spread(table, squares) / images)
 
 
-def measure_means(
-    cell: Cell, values: NDArray[Any], badness: Floats | Callable[[], Floats], extreme: Extreme
-) -> Measure:
-    """A mean per group of `values` (images,), compared set by set; the value of the check is its `extreme` group's."""
+def measure_means(cell: Cell, values: NDArray[Any], badness: Floats | Callable[[], Floats]) -> Measure:
+    """A mean per group of `values` (images,), compared set by set; the value of the check is its lowest group's."""
     numbers = cell.numbers(values)
     sums, paired = (numbers, numbers) if numbers is not None else cell.sums(values)
 
@@ -105,7 +103,7 @@ def measure_means(
         table[:, entries.row, entries.column] = entries.value, entries.weight
         return means_of_draws(drawn, unit, sums=table[0], counts=table[1])
 
-    return measure_groups(cell, under, sums.means(), badness, extreme, group_sets=sums.sets(), sums=sums, paired=paired)
+    return measure_groups(cell, under, sums.means(), badness, "min", group_sets=sums.sets(), sums=sums, paired=paired)
 
 
 def measure_groups(

@@ -112,7 +112,10 @@ def terminal_summary(
         lines.append(f"note: {clean(record.dataset.notice)}")
     if command := run_remarks.reproduce_command(record):
         lines.append(f"reproduce: {command}")
-    steps = [] if first_baseline or cause else _next(record, report)
+    steps = list[str]()  # what to do next, a line each, with the lines to copy under it
+    if not first_baseline and cause is None:
+        for step in next_steps(record, pictures=None if report is None else "in report.html"):
+            steps += [f"next: {step.what}", *(f"  {line}" for line in step.lines)]
     finding = [*_failures(failing, record, report), _headline(record, first_baseline)]
     return [*map(inert, lines), *messages, *map(inert, [*steps, *finding])]
 
@@ -157,12 +160,6 @@ def _surroundings(record: RunRecord) -> list[str]:
         if info is not None and (info.commit or name == "anchor"):  # else the command below names the baseline whole
             lines.append(f"{name}: {clean(info.uri, 120)} ({words.provenance(info)})")
     return lines + [f"{remark.level}: {remark.text}" for remark in run_remarks.remarks(record)]
-
-
-def _next(record: RunRecord, report: Path | None) -> list[str]:
-    """What to do next, a line each, with the lines to copy under it."""
-    steps = next_steps(record, pictures=None if report is None else "in report.html")
-    return [line for step in steps for line in (f"next: {step.what}", *(f"  {line}" for line in step.lines))]
 
 
 def _failures(failing: Sequence[CheckResult], record: RunRecord, report: Path | None) -> list[str]:

@@ -140,7 +140,13 @@ def individual_typology_angle(
     10.88
     """
     image = pixels("rgb", rgb)
-    chosen = _mask(mask, image.shape[:2])
+    chosen: NDArray[Any] = np.asarray(mask)
+    if chosen.dtype != np.bool_ or chosen.shape != image.shape[:2]:
+        raise MetricError(
+            f"mask is {chosen.dtype} of shape {chosen.shape}, but bool of shape {image.shape[:2]} is needed.",
+            where="mask",
+            remedy="pass skin_mask(rgb), or a segmentation of the same image compared with its skin label",
+        )
     if not 0.0 <= min_fraction <= 1.0:
         raise MetricError(f"min_fraction is {min_fraction}.", where="min_fraction", remedy="pass a share, 0 to 1")
     fraction = float(chosen.mean())
@@ -176,17 +182,6 @@ def fitzpatrick_type(degrees: float) -> int:
             f"the angle is {degrees}.", where="degrees", remedy="leave out, and count, pictures without an angle"
         )
     return 1 + sum(degrees <= limit for limit in FITZPATRICK)
-
-
-def _mask(mask: ArrayLike, shape: tuple[int, ...]) -> BoolArray:
-    chosen: NDArray[Any] = np.asarray(mask)
-    if chosen.dtype != np.bool_ or chosen.shape != shape:
-        raise MetricError(
-            f"mask is {chosen.dtype} of shape {chosen.shape}, but bool of shape {shape} is needed.",
-            where="mask",
-            remedy="pass skin_mask(rgb), or a segmentation of the same image compared with its skin label",
-        )
-    return chosen
 
 
 def _trimmed_mean(values: FloatArray) -> float:
