@@ -140,6 +140,7 @@ def _serve(address: str, client: str, *first: str) -> None:
     sys.executable = client  # what a fork starts is a fork too
     gc.collect()
     gc.freeze()  # or a fork's collections copy every page of what is imported
+    use_huge_pages()
     while True:
         asked, _ = listening.accept()
         if os.fork() == 0:
@@ -175,6 +176,25 @@ def import_everything() -> None:
     importlib.import_module("torch").set_num_threads(1)
     importlib.import_module("PIL.Image").preinit()
     read_tokenizer_once()
+    from fairgate.ground import plugins
+
+    plugins._entry_points(tuple(sys.path))  # a fork with another path reads them again
+
+
+def use_huge_pages() -> None:
+    """Move this process's memory, 700 MB, to pages of 2 MB where Linux has them: a fork copies a table with a row for
+    each page, which takes 15 ms for these and 46 ms for pages of 4 kB."""
+    import ctypes
+
+    size, madv_collapse = 2 << 20, 25  # since Linux 6.1; an older one refuses it, and forks take longer
+    maps = Path("/proc/self/maps")
+    libc = ctypes.CDLL(None)
+    for line in maps.read_text(encoding="utf-8", errors="replace").splitlines() if maps.exists() else ():
+        place, rights, _, _, file, *_ = line.split()
+        if rights == "rw-p" and file == "0":  # memory of no file
+            first, end = (int(address, 16) for address in place.split("-"))
+            for address in range(-(-first // size) * size, end - size + 1, size):
+                libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), madv_collapse)
 
 
 def read_tokenizer_once() -> None:
