@@ -31,13 +31,13 @@ from .history_text import terminal_lines as terminal_lines
 from .model_card import model_index as model_index
 from .model_card import model_name as model_name
 from .model_card import render_card as render_card
-from .outputs import OUTPUTS as OUTPUTS
+from .output_registry import OUTPUTS as OUTPUTS
+from .output_registry import output_files as output_files
+from .output_registry import rendered as rendered
 from .outputs import Occasion as Occasion
 from .outputs import Output as Output
 from .outputs import OutputContext as OutputContext
 from .outputs import Painted as Painted
-from .outputs import output_files as output_files
-from .outputs import rendered as rendered
 from .results import flat_metrics as flat_metrics
 from .results import read_results as read_results
 from .results import render_metrics as render_metrics
