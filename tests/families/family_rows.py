@@ -332,7 +332,7 @@ ROWS: dict[str, Row] = {
     "openai-chat": Row("openai `?chat=`", _served(f"&chat={CHAT}"), ONE),
     "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
     "detector": Row("detector, of classes", _detector, _CLASSES),
-    "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino")),
+    "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino", "mm-grounding-dino")),
     "peft-hf": Row("peft on hf", _peft(_hf, "AutoModel"), ("clip", "siglip")),
     "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
     "peft-open_clip": Row("peft on open_clip", _peft(_open_clip, _of_open_clip), ONE),
