@@ -15,7 +15,7 @@ import functools
 import gc
 import importlib
 import io
-import json
+import marshal
 import os
 import pkgutil
 import shutil
@@ -81,18 +81,21 @@ _SHARED = "WARM_PYTHON"
 CALLS = {"fairgate": ["-P", "-m", "fairgate.interfaces.cli"], "pytest": ["-m", "pytest"], "code": ["-u", "-c"]}
 _CLIENT = """\
 #!{python} -SI
-import json, os, socket, sys
+import marshal, posix, sys, _socket  # json, os and socket take 10 ms for each call
 words = sys.argv[1:]
 program = next((name for name, call in {calls!r}.items() if words[: len(call)] == call), None)
 if program is None:
-    os.execv({python!r}, [{python!r}, *words])
+    posix.execv({python!r}, [{python!r}, *words])
 words = words[len({calls!r}[program]) :]
-server = socket.socket(socket.AF_UNIX)
+server = _socket.socket(_socket.AF_UNIX)
 server.connect({address!r})
-socket.send_fds(server, [b"f"], [0, 1, 2])
-request = {{"program": program, "words": words, "folder": os.getcwd(), "environment": dict(os.environ)}}
-server.sendall(json.dumps(request).encode() + b"\\n")
-answer = server.makefile().readline()
+files = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+server.sendmsg([b"f"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+server.sendall(marshal.dumps((program, words, posix.getcwd(), posix.environ)))
+server.shutdown(_socket.SHUT_WR)
+answer = b""
+while not answer.endswith(b"\\n") and (more := server.recv(64)):
+    answer += more
 sys.exit(int(answer) if answer else 137)
 """
 
@@ -268,15 +271,15 @@ def _child(asked: socket.socket) -> None:
     code = 70
     try:
         _, files, _, _ = socket.recv_fds(asked, 1, 3)
-        request: dict[str, Any] = json.loads(asked.makefile().readline())
+        program, words, folder, environment = marshal.loads(asked.makefile("rb").read())
         for source, target in zip(files, (0, 1, 2), strict=True):
             os.dup2(source, target)
-        os.chdir(request["folder"])
+        os.chdir(folder)
         os.environ.clear()
-        os.environ.update(request["environment"])
+        os.environ.update({os.fsdecode(name): os.fsdecode(text) for name, text in environment.items()})
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-        sys.argv = [request["program"], *request["words"]]
-        code = {"fairgate": _fairgate, "pytest": _pytest, "code": _code}[request["program"]]()
+        sys.argv = [program, *words]
+        code = {"fairgate": _fairgate, "pytest": _pytest, "code": _code}[program]()
     except BaseException:
         traceback.print_exc()
     finally:
