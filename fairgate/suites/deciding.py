@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from fairgate.data import give_back
 from fairgate.formulas.metrics import NullSkew
@@ -51,7 +52,8 @@ def decide(
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    with threadpool_limits(limits=1, user_api="blas"):  # more threads mostly wait: half as much time again, or twice
+    one_thread = _thread_pools(len(sys.modules)).limit(limits=1, user_api="blas")
+    with one_thread:  # more threads mostly wait: half as much time again, or twice
         sets = {} if resamples is None else resamples
         cells = cells_of(index)
         cells.cross(crossing for check in planned for crossing in check.groupings)
@@ -77,6 +79,12 @@ def decide(
             settled = table.settle(*each, [next(decided[each[0].planned.check.tier]) for _ in each[1]])
             results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
         return results
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(_modules: int) -> ThreadpoolController:
+    """The thread pools of the libraries that are loaded. A search takes 4 ms; it is repeated after an import."""
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True, slots=True)
