@@ -15,6 +15,7 @@ from pydantic import (
     JsonValue,
     StringConstraints,
     ValidationError,
+    field_validator,
 )
 
 from fairgate.ground.errors import DatasetError, first_harmful, harmless
@@ -97,13 +98,20 @@ class Manifest(_Strict):
     subjects: list[Text]
     members: list[Text] | None
     n_sets: Count
-    n_rows: Annotated[Count, Field(le=MAX_ROWS)]
+    n_rows: Count
     counts: Counts
     image_encoding: Text
     recipe: dict[str, JsonValue]
     lineage: dict[str, str]
     fairgate: str
     shards: Annotated[list[Shard], Field(min_length=1)]
+
+    @field_validator("n_rows")
+    @classmethod
+    def _within_reason(cls, value: int) -> int:
+        if value > MAX_ROWS:
+            raise ValueError(f"a dataset has at most {MAX_ROWS:,} images")
+        return value
 
     @property
     def ref(self) -> str:
