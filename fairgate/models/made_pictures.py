@@ -128,8 +128,8 @@ class MadePictures(SourceLike):
         """Row numbers, `batch_size` at most, and what their pictures are made of."""
 
     @abstractmethod
-    def _name(self, row: int) -> str:
-        """A picture's name in the cache."""
+    def _name(self, row: int, given: Any) -> str:
+        """The name in the cache of the picture that is made of what is given."""
 
     def _shown(self, given: Any, _row: int) -> Any:
         """What the model is shown of it."""
@@ -138,7 +138,8 @@ class MadePictures(SourceLike):
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """Row numbers and PNG bytes, `batch_size` at most."""
         for rows, given in self._given(batch_size):
-            known = {int(row): data for row in rows if (data := self._read(int(row))) is not None}
+            names = {int(row): self._name(int(row), each) for row, each in zip(rows, given, strict=True)}
+            known = {row: data for row, name in names.items() if (data := self._read(name)) is not None}
             todo = [(int(row), each) for row, each in zip(rows, given, strict=True) if int(row) not in known]
             maker = self._loaded() if todo else None
             while maker and todo:
@@ -148,18 +149,22 @@ class MadePictures(SourceLike):
                 for (row, _), picture in zip(batch, made, strict=True):
                     known[row] = png_of(picture)
                     if self._cache:
-                        self._cache.write(self._name(row), {"png": np.frombuffer(known[row], dtype=np.uint8)})
+                        self._cache.write(names[row], {"png": np.frombuffer(known[row], dtype=np.uint8)})
                 if self._progress is not None:
                     self._progress(int(rows[0]) + len(known), len(self))
             yield rows, [known[int(row)] for row in rows]
 
-    def _read(self, row: int) -> bytes | None:
-        entry = self._cache.read(self._name(row)) if self._cache else None
+    def _read(self, name: str) -> bytes | None:
+        entry = self._cache.read(name) if self._cache else None
         return entry.arrays["png"].tobytes() if entry is not None and "png" in entry.arrays else None
 
 
 class EditedPictures(MadePictures):
-    """The edits of a source's pictures by a prompt; `key` names the model's files and how it runs."""
+    """The edits of a source's pictures by a prompt; `key` names the model's files and how it runs.
+
+    An edit is cached by the key, the prompt, the picture and its seed: of another release with the same picture in the
+    same set, it is the same.
+    """
 
     def __init__(
         self,
@@ -172,7 +177,8 @@ class EditedPictures(MadePictures):
     ) -> None:
         super().__init__(source, how, editing_seed, loaded, cache)
         edit = [prompt, how.strength, how.seed, how.steps, how.guidance]
-        self.fingerprint = digest({"model": key, "edit": edit, "source": source.fingerprint})
+        self._key = digest({"model": key, "edit": edit})
+        self.fingerprint = digest({"edits": self._key, "source": source.fingerprint})
 
     def _given(self, batch_size: int) -> Iterator[tuple[NDArray[Any], Sequence[bytes]]]:
         return self.source.image_batches(batch_size)
@@ -180,8 +186,8 @@ class EditedPictures(MadePictures):
     def _shown(self, given: bytes, _row: int) -> Image.Image:
         return decode_rgb(given, self.source, _row)
 
-    def _name(self, row: int) -> str:
-        return f"edits/{self.fingerprint}/{row:012d}"
+    def _name(self, row: int, given: bytes) -> str:
+        return f"edits/{self._key}/{digest([sha256_bytes(given), self.seeds[row]])}"
 
 
 class GeneratedPictures(MadePictures):
@@ -221,5 +227,5 @@ class GeneratedPictures(MadePictures):
                 rows = np.arange(start, min(start + batch_size, len(self)))
                 yield rows, self.prompts[start : start + batch_size]
 
-    def _name(self, row: int) -> str:
-        return f"generated/{self._key}/{digest([self.prompts[row], self.seeds[row]])}"
+    def _name(self, row: int, given: str) -> str:
+        return f"generated/{self._key}/{digest([given, self.seeds[row]])}"

@@ -112,6 +112,25 @@ def test_what_was_made_before_an_interruption_is_not_made_again(pipelines: dict[
     assert third._network is None
 
 
+def test_of_a_release_that_shares_pictures_with_another_one_only_the_new_ones_are_edited(
+    pipelines: dict[str, Path], tmp_path: Path
+) -> None:
+    old, cache = source(4), EmbeddingCache(tmp_path)
+    first = editor(pipelines["sd1"], source=old, cache=cache)
+    before = made(first.edit(PROMPT, HOW))
+    new = Pictures([*old.blobs, encoded(picture(9, (40, 32)))])
+    second = editor(pipelines["sd1"], source=new, cache=cache)
+    edits = second.edit(PROMPT, HOW)
+    after = made(edits)
+    assert edits.fingerprint != first.edit(PROMPT, HOW).fingerprint
+    assert difference(after[:4], before) == 0
+    assert second._engine().spent["unet"] * 4 == first._engine().spent["unet"]
+    moved = Pictures(old.blobs[::-1])  # each picture in another set or member: another seed, another edit
+    third = editor(pipelines["sd1"], source=moved, cache=cache)
+    made(third.edit(PROMPT, HOW))
+    assert third._engine().spent["unet"] == first._engine().spent["unet"]
+
+
 def test_edits_of_other_weights_are_not_taken_from_the_cache(pipelines: dict[str, Path], tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path)
     one, other = (editor(pipelines[kind], cache=cache).edit(PROMPT, HOW) for kind in ("sd1", "sd2"))

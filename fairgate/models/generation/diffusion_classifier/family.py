@@ -188,7 +188,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
                 remedy="set a number above 0, and 1 at most",
             )
         request, side = self._request, self.settings.size
-        key, cache = self._key(), request.cache
+        key, cache = digest({**self._ways("diffusers"), "size": side}), request.cache
         return EditedPictures(
             request.source, prompt, how, key, lambda: ImageEditor(self._engine(), prompt, side), cache
         )
