@@ -90,12 +90,13 @@ class CheckResult(RecordPart):
 
     `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
     `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline,
-    `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
-    if that is known; `k` is where the metric cuts a ranking, and `counted` what it counts if a setting names it: a
-    group, an answer, a label. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what
-    a perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k`
-    says whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
-    would have made of the value.
+    `p_adjusted` the corrected one-sided p-value of "worse than the margin", `test` the test that it and the limits of
+    `delta` are from (None where there is none, and in records from before there was such a field). `better` says which
+    way the metric is good, if that is known; `k` is where the metric cuts a ranking, and `counted` what it counts if a
+    setting names it: a group, an answer, a label. `worst_group` names where a failing check failed. Of a rank metric,
+    `null_median` is what a perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of
+    the time; `tie_at_k` says whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what
+    other orders of them would have made of the value.
 
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
     against slow drift. Where the base defines the check otherwise than this change, `decided_by` says whose definition
@@ -144,6 +145,7 @@ class CheckResult(RecordPart):
     delta_lo: Number = None
     delta_hi: Number = None
     p_adjusted: Number = None
+    test: str | None = None
     only_tempered: bool = False
     null_median: Number = None
     null_p95: Number = None

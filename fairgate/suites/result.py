@@ -10,6 +10,7 @@ import numpy as np
 
 from fairgate.data import TextColumn
 from fairgate.formulas.metrics import NullSkew
+from fairgate.formulas.statistics import PairedResult
 from fairgate.ground.errors import FairgateError, harmless
 from fairgate.metrics import Crossing, GroupedRows
 from fairgate.probes import LISTED_AGAIN, ProbeScores, text_codes
@@ -47,6 +48,7 @@ def result_of(assessed: Assessed, index: GroupedRows, suite: Suite, null: NullSk
         delta_lo=None if paired is None else float(paired.lo[at]),
         delta_hi=None if paired is None else float(paired.hi[at]),
         p_adjusted=None if paired is None else paired.p,
+        test=None if paired is None else _tested(assessed, paired, at),
         only_tempered=assessed.only_tempered and verdict != "pass",
         null_median=None if null is None else null.median,
         null_p95=None if null is None else null.p95,
@@ -111,6 +113,16 @@ def _shown(
     baseline = None if before is None else float(before.group_values[at])
     value, lo, hi = (float(numbers[at]) for numbers in (assessed.now.group_values, limits.group_lo, limits.group_hi))
     return value, lo, hi, limits.group_how, baseline
+
+
+def _tested(assessed: Assessed, paired: PairedResult, at: int) -> str | None:
+    """The test by which a comparison, or its group `at`, was decided, with what it draws."""
+    cell, how = assessed.cell, str(paired.tested[at])
+    if how == "no":
+        return None
+    if how == "exact":
+        return f"exact: few {cell.unit} changed"
+    return f"{paired.method} of {cell.drawn}"
 
 
 def _worst_sets(assessed: Assessed, index: GroupedRows, judged: Judgement) -> list[WorstSet]:

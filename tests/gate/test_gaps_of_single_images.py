@@ -182,6 +182,7 @@ def test_every_group_weighs_the_same_however_many_images_show_it(people: Path) -
     found = gaps(scores(people, "worse", seed=2, lost={"north × Male": 0.12, "north × Female": 0.12}))
     told = check(run(people, "worse"))
     values = {group.group: group.value for group in told.groups}
+    assert told.test == "max-t bootstrap within groups of images"
     assert values == pytest.approx(found)
     assert values["north × Male"] == pytest.approx(-0.08, abs=0.02)  # two of six groups, four of seven images
 

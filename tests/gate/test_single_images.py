@@ -145,6 +145,23 @@ def test_reasons_speak_of_images(people: Path) -> None:
     assert south.worst_group == "north"
 
 
+def test_the_record_names_the_test_of_each_change_and_what_it_draws(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_suite(people, SUITE.replace("min_sets: 20", "min_sets: 31"))
+    scores(people, "nearly", lambda _region, number: -0.5 if number % 10 == 9 or number == 8 else 1.01)
+    scores(people, "other", lambda _region, number: -0.5 if number % 10 == 7 else 1.01)
+    assert check(run(people, "nearly"), "overall").test == "exact: few images changed"
+    assert check(run(people, "other"), "overall").test == "max-t bootstrap of images"
+    bounded = SUITE.replace("no_worse_than: baseline, margin: 0.2", "at_least: 0.5")
+    for module in ("fairgate.formulas.statistics.resampling", "fairgate.metrics.cell"):
+        monkeypatch.setattr(f"{module}.MOST", 100)
+    assert check(run(people, "other", report="out"), "overall").test == "max-t bootstrap of blocks of images"
+    assert "max-t bootstrap of blocks of images" in (people / "out" / "report.html").read_text(encoding="utf-8")
+    write_suite(people, bounded)
+    assert check(run(people, "other"), "overall").test is None
+
+
 def test_a_group_of_one_image_is_not_judged_and_does_not_stop_the_others(people: Path) -> None:
     labels = (
         (people / "labels.csv").read_text(encoding="utf-8").replace("south/0.jpg,Male,south", "south/0.jpg,Male,east")

@@ -35,6 +35,7 @@ def paired(delta: list[float], outcomes: list[str], **changes: Any) -> PairedRes
         sets_needed=np.full(len(delta), 1234.0),
         margin_decided=np.full(len(delta), np.nan),
         clear_alone=np.zeros(len(delta), dtype=bool),
+        tested=np.full(len(delta), "drawn"),
         gap=np.full(len(delta), np.nan),
         margin=0.1,
         alpha=0.05,

@@ -79,6 +79,13 @@ class Evidence:
     least: FloatArray
     """The smallest p that so many sets can show, adjusted or not"""
 
+    @property
+    def tested(self) -> NDArray[np.str_]:
+        """(groups,), "drawn" if resamples decide a group, "exact" if counts of the few sets that changed do, "no" if it
+        is not judged."""
+        drawn = np.isin(np.arange(self.mean.size), self.under.columns)
+        return np.where(self.judged, np.where(drawn, "drawn", "exact"), "no")
+
 
 Hypothesis: TypeAlias = tuple[Evidence, Side, float]
 """A comparison, one side of it, and the bound that truths may lie on that side of."""

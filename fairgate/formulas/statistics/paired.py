@@ -257,8 +257,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
         low = np.where(worse & (interval.mean > 0), np.maximum(low, margin), low)
     high = np.where(worse & (interval.mean < 0), np.minimum(high, -margin), high)
     clear = high < -margin
-    if design.harm == "either":
-        clear |= low > margin
+    clear |= (low > margin) & (design.harm == "either")
     if own is not None:
         clear &= own.mean + own.above < -margin
     lo, hi = (-high, -low) if design.harm == "higher" else (low, high)
@@ -278,6 +277,7 @@ def _decided(comparison: PairedComparison, p_harms: Sequence[FloatArray]) -> Pai
         ),
         margin_decided=np.where(open_ & ~clear, _margin_decided(comparison, interval, own, open_), np.nan),
         clear_alone=clear & ~worse,
+        tested=evidence.tested,
         gap=np.full(worse.size, np.nan) if own is None else design.sign * own.mean + 0.0,
         margin=margin,
         alpha=design.alpha,

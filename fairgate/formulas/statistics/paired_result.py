@@ -14,7 +14,7 @@ from fairgate.ground.errors import StatisticsError
 
 Harm: TypeAlias = Literal["lower", "higher", "either"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-Method: TypeAlias = Literal["max-t bootstrap", "percentile and basic bootstrap"]
+Method: TypeAlias = Literal["max-t bootstrap", "max-t bootstrap within groups", "percentile and basic bootstrap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,9 @@ class PairedResult:
     NaN where it is settled, or would be alone; infinite where no such margin is known"""
     clear_alone: NDArray[np.bool_]
     """(groups,), whether a group that does not fail would, were this comparison the whole family"""
+    tested: NDArray[np.str_]
+    """(groups,), "drawn" where resamples decide, "exact" where counts of the few sets that changed do, "no" of a group
+    that is too small to test"""
     gap: FloatArray
     """(groups,), the candidate's gap where gaps are compared, else NaN: a group is harmed only if it is behind"""
     margin: float
@@ -114,7 +117,7 @@ class PairedResult:
 
 BY_GROUP = (
     *("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets"),
-    *("sets_needed", "margin_decided", "clear_alone", "gap"),
+    *("sets_needed", "margin_decided", "clear_alone", "tested", "gap"),
 )
 """Fields of `PairedResult` that have an entry for every group."""
 
@@ -163,6 +166,7 @@ def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, 
         sets_needed=never,
         margin_decided=never,
         clear_alone=np.zeros(delta.size, dtype=bool),
+        tested=np.full(delta.size, "no", dtype="<U5"),
         gap=np.full(delta.size, np.nan),
         margin=design.margin,
         alpha=design.alpha,

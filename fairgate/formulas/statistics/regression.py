@@ -189,7 +189,8 @@ def compare_images(
         contrast_evidence(cast(Sequence[Sample], side), [resampled[at] for resampled in both], alpha=design.alpha)
         for at, side in enumerate(sides)
     )
-    return PairedComparison(design, evidence, "max-t bootstrap", draws, None if design.harm == "either" else own)
+    gap = None if design.harm == "either" else own
+    return PairedComparison(design, evidence, "max-t bootstrap within groups", draws, gap)
 
 
 _CHANGE, _NOW = np.array([[-1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]])

@@ -169,7 +169,7 @@ def test_a_group_of_images_that_falls_behind_fails_alone() -> None:
     )
     assert result.verdict.tolist() == ["fail", "pass", "pass", "pass"]
     assert result.n_sets.tolist() == np.bincount(labels).tolist()
-    assert result.method == "max-t bootstrap"
+    assert result.method == "max-t bootstrap within groups"
 
 
 def test_answers_that_hardly_change_leave_room_for_what_was_not_seen() -> None:
