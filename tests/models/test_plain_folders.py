@@ -875,6 +875,33 @@ def test_pictures_are_forgotten_when_later_ones_are_asked_about_and_made_again_i
     assert made == ["a", "short", "b", "short"]
 
 
+def test_memory_that_is_short_for_a_picture_itself_is_an_error_of_its_question_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Model:
+        shares, unused, tokens, log_likelihoods = True, (), None, None
+
+        def inputs(self, _: Image.Image, message: str) -> str:
+            assert torch.are_deterministic_algorithms_enabled()
+            return message
+
+        def answers(self, shown: list[str], _: int) -> list[str]:
+            return shown
+
+    def short(_: Any) -> Image.Image:
+        raise MemoryError
+
+    functions = kept_for(CPU, Model(), monkeypatch)
+    functions["keep"](0, np.zeros((2, 2, 3), np.uint8), "a")
+    monkeypatch.setattr(Image, "fromarray", short)
+    functions["keep"](1, np.zeros((2, 2, 3), np.uint8), "b")
+    assert functions["answers"]([0], 1) == ["a"]
+    with pytest.raises(MemoryError):
+        functions["answers"]([1], 1)
+    monkeypatch.undo()
+    assert functions["answers"]([1], 1) == ["b"]
+
+
 def test_pictures_are_let_go_as_soon_as_they_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     pictures: list[weakref.ref[Image.Image]] = []
 

@@ -21,9 +21,10 @@ def opened(kind: str, named: Any, device: Device, *more: Any) -> Opened:
     their levels."""
     require_device(device)
     facts, functions = _OPENED[kind](named, device, *more)
-    # what is told runs beside the rest, in another thread, and torch's settings for scoring are the whole process's
-    asked = {name: scoring(device)(function) for name, function in functions.items() if name not in _TOLD}
-    return facts, {**functions, **asked}
+    # on a GPU what is told runs beside the rest, in another thread, and torch's settings are the whole process's
+    beside = _TOLD if device.is_cuda else frozenset()
+    alone = {name: scoring(device)(function) for name, function in functions.items() if name not in beside}
+    return facts, {**functions, **alone}
 
 
 def _of_pictures(found: TransformersFolder, device: Device, load: Callable[..., Loaded], *more: Any) -> Opened:
@@ -56,7 +57,7 @@ def _seeing(found: TransformersFolder, device: Device, asking: Any, seed: int) -
     kept = dict[int, Any]()
 
     def keep(number: int, levels: Any, message: str | None) -> None:
-        kept[number] = partial(model.inputs, Image.fromarray(levels), message)
+        kept[number] = lambda: model.inputs(Image.fromarray(levels), message)
         with suppress(Exception):  # of any type: raised again where the answer is waited for
             inputs(number)
 
