@@ -15,7 +15,7 @@ from urllib.error import HTTPError, URLError
 from fairgate.data import inside
 from fairgate.data.published.contract import HubFiles, WebFiles
 from fairgate.ground.atomic import atomic_write
-from fairgate.ground.errors import DatasetError
+from fairgate.ground.errors import DatasetError, disk_errors
 from fairgate.ground.hashing import sha256_file
 from fairgate.version import __version__
 
@@ -103,14 +103,20 @@ def fetch_file(source: WebFiles, name: str, into: Path) -> Path:
                 raise Refused(f"it is larger than {source.most:,} bytes")
             if answer.length:
                 raise Refused(f"it ends {answer.length:,} bytes too early")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        atomic_write(target, content)
-    except (OSError, HTTPException, Refused) as error:
+    except (
+        OSError,
+        HTTPException,
+        ValueError,
+    ) as error:  # ValueError: also of a redirect to no address
         raise DatasetError(
             f"the file was not fetched: {reason_of(error)}.",
             where=url,
             remedy="run it again: files that came stay; or fetch the files otherwise and name their folder with --from",
         ) from error
+    remedy = "make room there, or see to the rights of the folder, then run again"
+    with disk_errors(DatasetError, "the file was fetched and cannot be written", target, remedy):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(target, content)
     return target
 
 

@@ -153,16 +153,30 @@ def test_a_file_is_fetched_once(server, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "most", "reason"),
-    [("a.zip", 3, "larger than 3 bytes"), ("gone.zip", 1 << 20, "HTTP 404"), ("cut.zip", 1 << 20, "too early")],
+    [
+        ("a.zip", 3, "larger than 3 bytes"),
+        ("gone.zip", 1 << 20, "HTTP 404"),
+        ("cut.zip", 1 << 20, "too early"),
+        ("elsewhere.zip", 1 << 20, "label"),
+    ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_not_kept(server, tmp_path, name, most, reason):
     server.files["/a.zip"] = b"another"
     server.answers["/cut.zip"] = 200, {"Content-Length": "99"}, b"another"
+    server.answers["/elsewhere.zip"] = 302, {"Location": f"http://{'a' * 64}/a.zip"}, b""
     url = f"{server.address}/{name}"
     with pytest.raises(DatasetError, match=reason) as caught:
         fetch_file(WebFiles("", {name: url}, most), name, tmp_path)
     assert caught.value.where == url
     assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_does_not_take_a_file_is_not_blamed_on_the_server(server, tmp_path):
+    server.files["/a.zip"] = b"another"
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(DatasetError, match="fetched and cannot be written") as caught:
+        fetch_file(WebFiles("", {"a/a.zip": f"{server.address}/a.zip"}, 1 << 20), "a/a.zip", tmp_path)
+    assert caught.value.where == str(tmp_path / "a" / "a.zip")
 
 
 def test_every_dataset_says_where_it_is_from_on_what_terms_and_how_large_it_is():
