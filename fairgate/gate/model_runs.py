@@ -194,8 +194,12 @@ class CandidateRun:
         return tuple(scores)
 
     def score_checkpoint(self, model: models.Model) -> tuple[Scores, ...]:
-        """A checkpoint's scores by definition, as it reads by itself: from then on, no record of it counts instead."""
+        """A checkpoint's scores by definition, as it reads by itself: no record of it counts from then on. Those that
+        were scored before leave the memory to it."""
         if model.fingerprint not in self.known:
+            for other in (*(each for each, _ in self.known.values()), *self._viewed.values()):
+                if release := getattr(other, "release", None):
+                    release()
             self.known[model.fingerprint] = (model, self.score(model))
         return self.known[model.fingerprint][1]
 

@@ -131,6 +131,10 @@ class JudgedModel(ABC, Generic[Network]):
         if isinstance(other, type(self)) and all(getattr(self, x, None) == getattr(other, x, None) for x in decides):
             self._lender = other
 
+    def release(self) -> None:
+        """Let the network go: another model needs the memory. It is loaded again where a number is missing."""
+        self._network = None
+
     def _ways(self, *packages: str) -> dict[str, Any]:
         """What decides its numbers on whatever images: files and options, code, versions of packages, precision."""
         named = {"fingerprint": self.fingerprint, "adapter": self.preparation, "precision": self.precision}

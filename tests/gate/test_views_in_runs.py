@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -202,3 +203,27 @@ def test_gaps_of_accuracy_are_those_of_the_shares_of_views_that_are_answered_rig
     cell = SimpleNamespace(rows=np.arange(2), once=lambda _what, _of, make: make())
     assert gap.of_images(cell, [ProbeScores(shares, more={"right": shares})]).tolist() == [0.25, 1.0]
     assert gap.of_images(cell, [ProbeScores(shares, correct=np.array([False, True]))]).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="no embedded release here: run `dvc pull`")
+def test_the_candidates_network_leaves_the_memory_before_the_baselines_is_loaded(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from open_clip.model import CLIP
+
+    from fairgate.models import open_clip_network
+
+    def networks() -> int:
+        gc.collect()
+        return sum(issubclass(type(each), CLIP) for each in gc.get_objects())
+
+    before, there = networks(), list[int]()
+    load = open_clip_network.load
+
+    def counted(*given: Any) -> Any:
+        there.append(networks() - before)
+        return load(*given)
+
+    monkeypatch.setattr(open_clip_network, "load", counted)
+    run(toy, VIEWS)
+    assert there == [0, 0]

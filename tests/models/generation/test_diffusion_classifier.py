@@ -18,6 +18,7 @@ from model_world import Pictures, encoded, picture
 from fairgate.ground.errors import DatasetError, ModelError
 from fairgate.models import EmbeddingCache, LabelModel, Request, require_capability
 from fairgate.models.generation.diffusion.pipeline import Conditioning
+from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 from fairgate.models.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
 from fairgate.models.generation.diffusion_classifier.sampling import settle, spread_order, timesteps
 
@@ -34,6 +35,10 @@ def classifier(folder: Path, options: str = "samples=4", **more: Any) -> Diffusi
     address, images = f"{folder}?{options}", more.pop("source", source())
     request = Request(f"diffusion:{address}", address, images, device="cpu", **more)
     return DiffusionFamily().open(request)
+
+
+def denoising(model: DiffusionClassifier) -> DenoisingErrors:
+    return DenoisingErrors(model._engine(), samples=model.settings.samples, size=model.settings.size)
 
 
 @pytest.mark.parametrize("case", ADAPTIVE, ids=lambda case: f"{case['n_prompts']}-{case['n_samples']}")
@@ -60,7 +65,7 @@ def test_errors_are_those_of_a_plain_loop_over_diffusers_parts(
 
     model, pipe = classifier(pipelines[kind]), stock(kind, pipeline)
     ours = model.errors(PROMPTS)
-    engine = model._denoising
+    engine = denoising(model)
     noises = diffusers.DDPMScheduler.from_config(pipe.scheduler.config)
     expected = np.zeros((4, 3))
     with torch.inference_mode():
@@ -339,7 +344,7 @@ def test_parts_of_the_samples_are_strided_cached_and_the_whole_is_what_all_sampl
     one, two = model.errors_by_samples(PROMPTS, (1, 2))
     assert np.array_equal(model.errors(PROMPTS), classifier(pipelines["sd1"]).errors(PROMPTS))
     assert model._engine().spent["unet"] == 4 * 4 * 3  # each sample once, whatever the parts
-    engine = model._denoising
+    engine = denoising(model)
     latents = engine.latents(picture(0).convert("RGB"))
     every = engine(latents, ["0000"], engine.model.embed_prompts(list(PROMPTS)))[0]
     np.testing.assert_allclose(one[0], every[2], rtol=1e-5)

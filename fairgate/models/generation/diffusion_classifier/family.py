@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -233,7 +232,10 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         exact = replace(self._device, precision="fp32")  # the pipeline knows what runs in half precision
         if (pieces := RowParts(self._request, parts)).has.all():
             return pieces.merged()
-        engine = self._denoising
+        from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
+
+        with naming(self.uri, "be loaded"):
+            engine = DenoisingErrors(self._engine(), samples=self.settings.samples, size=self.settings.size)
         with pieces as work, scoring(exact):
             for place, data in (each for todo in work.batches(_BATCH) for each in todo):
                 latents = engine.latents(decode_rgb(data, source, place))
@@ -249,13 +251,6 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         return digest(
             {**self._ways("diffusers"), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint}
         )
-
-    @cached_property
-    def _denoising(self) -> DenoisingErrors:
-        from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
-
-        with naming(self.uri, "be loaded"):
-            return DenoisingErrors(self._engine(), samples=self.settings.samples, size=self.settings.size)
 
     def _load(self) -> StableDiffusion:
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
