@@ -39,7 +39,7 @@ class IsolatedModel:
 
     Raises ModelError where it cannot be opened, where the process ends or does not answer in time, and, in CI, where
     the machine cannot isolate it; DeviceError for a device without memory. Questions may come from several threads, and
-    wait for each other; what is told waits for nothing.
+    wait for each other; what is told waits only where several questions are ahead of it.
     """
 
     def __init__(self, uri: str, open_model: Callable[[], Opened], readable: Iterable[Path]) -> None:
