@@ -18,7 +18,8 @@ from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Device, EightBit, Embeddings, Encoder
 from fairgate.models.contract import Request
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import KnownImages, RowParts
+from fairgate.models.family import RowParts
+from fairgate.models.known_images import KnownImages
 from fairgate.models.workers import decoded_by_processes
 
 BATCH_CPU, BATCH_CUDA = 32, 512

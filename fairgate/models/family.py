@@ -3,7 +3,6 @@ pieces. No torch."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,11 +20,11 @@ from fairgate.models import checkpoints
 from fairgate.models.checkpoints import TransformersFolder
 from fairgate.models.contract import ImageSource, Model, Request, Rows
 from fairgate.models.decoding import name_of
+from fairgate.models.known_images import KnownImages, Numbers
 from fairgate.models.shards import shard_of
 
-_DIGEST = 32  # bytes of SHA-256
 PART = 1024  # images between two checkpoints of the work
-Numbers = NDArray[np.float32]
+_LOOKED_UP = 64  # images that are looked up at once
 Network = TypeVar("Network")
 
 
@@ -158,29 +157,52 @@ class JudgedByText(JudgedModel[Network]):
     _known: dict[str, Numbers] | None = None
 
     @abstractmethod
+    def _alike(self) -> dict[str, Any]:
+        """What decides the numbers of this model on whatever images, at a precision."""
+
     def _key(self) -> str:
         """Digest that names the numbers of this model, on these images, at a precision."""
+        return digest({**self._alike(), "dataset": self._request.source.fingerprint})
 
     def _columns(
-        self, kind: str, noted: str, texts: Sequence[str], compute: Callable[[str, list[str]], Numbers]
+        self,
+        kind: str,
+        noted: str,
+        texts: Sequence[str],
+        compute: Callable[[str, list[str], KnownImages | None], Numbers],
+        *,
+        by_set: bool = False,
     ) -> NDArray[np.float64]:
-        """The numbers, (images, texts): from the cache, of a `kind`, or by `compute(name of the pieces, texts)`. The
-        cache has the texts as a note, `noted`."""
+        """The numbers, (images, texts): from the cache, of a `kind`, or by `compute(name of the pieces, texts, what is
+        known of other sources' images)`. The cache has the texts as a note, `noted`. With `by_set`, the numbers of an
+        image depend on its set too."""
         cache, key = self._request.cache, self._key()
         if self._known is None:
-            self._known = {}
-            for entry in cache.below(f"{kind}/{key}") if cache else []:
-                if noted in entry.notes and kind in entry.arrays:
-                    self._known.update(zip(json.loads(entry.notes[noted]), entry.arrays[kind].T, strict=True))
+            self._known = self._cached(f"{kind}/{key}", kind, noted)
         missing = [text for text in dict.fromkeys(texts) if text not in self._known]
         if missing:
-            name = f"{key}/{digest(missing)}"
-            table = compute(f"parts/{name}", missing)
+
+            def of_other(entry: str) -> Numbers | None:
+                there = self._cached(entry, kind, noted)
+                return np.stack([there[text] for text in missing], axis=1) if there.keys() >= set(missing) else None
+
+            name, alike = f"{key}/{digest(missing)}", digest({kind: self._alike()})
+            known = KnownImages(self._request, f"{kind}/{key}", alike, of_other, by_set=by_set) if cache else None
+            table = compute(f"parts/{name}", missing, known)
             self._known.update(zip(missing, table.T, strict=True))
-            if cache:
+            if cache and known:
                 cache.write(f"{kind}/{name}", {kind: table}, {noted: json.dumps(missing)})
                 cache.drop_all(f"parts/{name}")
+                known.keep()
         return np.stack([self._known[text] for text in texts], axis=1).astype(np.float64)
+
+    def _cached(self, name: str, kind: str, noted: str) -> dict[str, Numbers]:
+        """The numbers of all images by text, from the entries below a name."""
+        found = dict[str, Numbers]()
+        for entry in self._request.cache.below(name) if self._request.cache else []:
+            if noted in entry.notes and kind in entry.arrays:
+                found.update(zip(json.loads(entry.notes[noted]), entry.arrays[kind].T, strict=True))
+        return found
 
 
 class RowParts:
@@ -213,6 +235,14 @@ class RowParts:
                     self._report()
             if todo := [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not self.has[row]]:
                 yield todo
+
+    def take_known(self) -> None:
+        """Add what is known of other sources' images, which reads all of these once: no model is loaded for them."""
+        known, self._known = self._known, None
+        for rows, blobs in self._request.source.image_batches(_LOOKED_UP) if known else ():
+            places, numbers = known.of(rows, blobs) if known else (rows, None)
+            if numbers is not None:
+                self.add(places, numbers)
 
     def add(self, rows: Rows, numbers: Numbers) -> None:
         self._place(rows, numbers)
@@ -252,58 +282,3 @@ class RowParts:
     def _report(self) -> None:
         if self._request.progress:
             self._request.progress(int(self.has.sum()), len(self.has))
-
-
-class KnownImages:
-    """What the cache has of one model's numbers, on images of any source, by the digests of their bytes.
-
-    Those of all images of this source will be an `array` of an `entry`, named by content; `alike` is the digest of what
-    decides them on whatever images.
-    """
-
-    def __init__(self, request: Request, entry: str, array: str, alike: str) -> None:
-        assert request.cache
-        self._cache, self._entry, self._array, self._alike = request.cache, entry, array, alike
-        self._digests = np.zeros((len(request.source), _DIGEST), dtype=np.uint8)
-        self._seen, self._known = np.zeros(len(request.source), dtype=np.bool_), 0
-        self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
-        for other in self._cache.below(f"contents/{alike}"):
-            if "digests" in other.arrays and other.notes.get("numbers", entry) != entry:
-                digests = _texts(other.arrays["digests"])
-                self._others.append((digests, np.argsort(digests, kind="stable"), other.notes["numbers"]))
-        self._read: dict[str, Numbers | None] = {}
-
-    def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
-        """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
-        digests = np.frombuffer(b"".join(hashlib.sha256(image).digest() for image in images), dtype=np.uint8)
-        self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
-        left, found = np.arange(len(rows)), []
-        for contents, order, name in self._others:
-            wanted = _texts(self._digests[rows[left]])
-            there = order[np.searchsorted(contents, wanted, sorter=order).clip(max=len(order) - 1)]
-            places = np.flatnonzero(contents[there] == wanted)
-            if len(places) and (numbers := self._numbers(name)) is not None:
-                found.append((left[places], numbers[there[places]]))
-                left = np.delete(left, places)
-        if not found:
-            return rows[:0], None
-        self._known += len(rows) - len(left)
-        return rows[np.concatenate([places for places, _ in found])], np.concatenate([each for _, each in found])
-
-    def keep(self) -> None:
-        """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again. Not
-        if all were known before."""
-        if self._seen.all() and self._known < len(self._seen):
-            name = f"contents/{self._alike}/{self._entry.rpartition('/')[2]}"
-            self._cache.write(name, {"digests": self._digests}, {"numbers": self._entry})
-
-    def _numbers(self, name: str) -> Numbers | None:
-        if name not in self._read:
-            entry = self._cache.read(name)
-            self._read[name] = None if entry is None else entry.arrays.get(self._array)
-        return self._read[name]
-
-
-def _texts(digests: NDArray[np.uint8]) -> NDArray[np.bytes_]:
-    """Digests (images, bytes) as they are sorted and compared."""
-    return digests.view(f"S{_DIGEST}")[:, 0]

@@ -14,7 +14,8 @@ from fairgate.ground.hashing import digest
 from fairgate.ground.spans import span
 from fairgate.models.checkpoints import Checkpoint, Device, Embeddings, Encoder, diverged
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel, KnownImages
+from fairgate.models.family import JudgedModel
+from fairgate.models.known_images import KnownImages
 
 _CHUNK = 8_192  # images whose cosines are computed at once in float64
 _PAIRED = 256  # texts that are compared with all others at once
@@ -96,7 +97,7 @@ class TwoTowers(JudgedModel[Encoder]):
             return encoder.prepare, encoder.encode_images
 
         scaling = self._scaling(f"scales/{key}")
-        known = KnownImages(self._request, f"images/{key}", "embeddings", self._alike(embedder)) if cache else None
+        known = KnownImages(self._request, f"images/{key}", self._alike(embedder), "embeddings") if cache else None
         self._images = numbers_of_images(loaded, unit_or_error, self._request, self._device, f"parts/{key}", known)
         self._scale_and_bias = float(scaling["scale"][0]), float(scaling["bias"][0])
         if cache:

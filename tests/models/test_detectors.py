@@ -98,6 +98,33 @@ def test_boxes_are_those_of_the_library(kind: str, folders: Folders, photos: Pic
     assert len(np.unique(np.concatenate(everything).round(1), axis=0)) >= len(photos), "of some boxes"
 
 
+def test_of_a_release_that_shares_pictures_boxes_are_found_in_the_new_ones_alone(
+    folders: Folders, photos: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairgate.models.detection import engine
+
+    seen, boxes = list[int](), engine.DetectorEngine.boxes
+
+    def counted(self: Any, pictures: Any, what: str) -> Any:
+        seen.append(len(pictures))
+        return boxes(self, pictures, what)
+
+    monkeypatch.setattr(engine.DetectorEngine, "boxes", counted)
+    cache, folder = EmbeddingCache(tmp_path), folders("detr")
+    opened(folder, photos, cache).detect("person")
+    more = Pictures([encoded(picture(9, (60, 50))), *photos.blobs])
+    found = opened(folder, more, cache).detect("person")
+    assert sum(seen) == len(photos) + 1
+    again = opened(folder, Pictures(more.blobs[::-1]), cache)  # all are known
+    again.detect("person")
+    assert (sum(seen), again._network) == (len(photos) + 1, None)
+    fresh = opened(folder, more).detect("person")
+    assert np.array_equal(found.row, fresh.row)
+    np.testing.assert_allclose(found.corners, fresh.corners, atol=PIXELS)
+    opened(folder, photos, cache).detect("car")  # of another class nothing is known
+    assert sum(seen) == 3 * len(photos) + 2
+
+
 def test_boxes_are_computed_once_and_then_cached(folders: Folders, photos: Pictures, tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path / "cache")
     first = opened(folders("yolos"), photos, cache).detect("car")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from model_world import Pictures
+from model_world import Pictures, encoded
 from nightly import some
 from PIL import Image
 from seeing_world import TEMPLATE
@@ -128,6 +128,25 @@ def test_a_label_is_scored_once_whatever_it_is_compared_with(
     assert again.pictures_read == 0
     np.testing.assert_allclose(two[:, 0] - two[:, 1], found[:, 1] - found[:, 0], atol=1e-6)
     assert scorer(folders("llava"), pictures, cache).indistinct([[label] for label in LABELS]) == []
+
+
+def test_of_a_release_that_shares_pictures_only_the_new_ones_are_shown(
+    folders: Folders, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    before = scorer(folders("llava"), pictures, cache).log_likelihoods(LABELS[:1])
+    both = scorer(folders("llava"), pictures, cache).log_likelihoods(LABELS)
+    new = Pictures([*pictures.blobs[:6:-1], encoded(picture(99)), *pictures.blobs[:5]])
+    shared = [9, 8, 7, 0, 1, 2, 3, 4]
+    later = scorer(folders("llava"), new, cache)
+    found = later.log_likelihoods(LABELS)  # all at once, which were scored one after another
+    assert later.pictures_read == 1
+    assert np.array_equal(np.delete(found, 3, axis=0), both[shared])
+    assert np.array_equal(before[:, 0], both[:, 0])
+    fresh = scorer(folders("llava"), new)
+    np.testing.assert_allclose(found, fresh.log_likelihoods(LABELS), atol=1e-5)
+    other = scorer(folders("llava"), new, cache, average="mean")  # answers otherwise: nothing of it is known
+    other.log_likelihoods(LABELS)
+    assert other.pictures_read == len(new)
 
 
 def test_an_interrupted_run_goes_on_where_it_was(folders: Folders, pictures: Pictures, cache: EmbeddingCache) -> None:

@@ -16,8 +16,9 @@ from fairgate.models.checkpoints import Adapter, Checkpoint, Device, Embeddings,
 from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.classifiers.own_head import put_head
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
-from fairgate.models.family import JudgedModel, KnownImages
+from fairgate.models.family import JudgedModel
 from fairgate.models.input_digests import ReadingMisfit
+from fairgate.models.known_images import KnownImages
 
 SAME_OUTPUT = 64 * 2.0**-23
 """Differences of outputs, relative to the largest, that are rounding of float32 alone: the order of sums."""
@@ -145,7 +146,7 @@ class FixedLabelModel(JudgedModel[Loaded]):
             return model.prepare, model.outputs
 
         name, alike = f"parts/{key}", self.checkpoint.key(self._device)
-        known = KnownImages(self._request, f"outputs/{key}", "outputs", alike) if cache else None
+        known = KnownImages(self._request, f"outputs/{key}", alike, "outputs") if cache else None
         self._outputs = numbers_of_images(loaded, self._finite, self._request, self._device, name, known)
         if cache:
             cache.write(f"outputs/{key}", {"outputs": self._outputs})

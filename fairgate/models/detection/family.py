@@ -15,9 +15,10 @@ from fairgate.models.checkpoints import Checkpoint, Device, TransformersFolder
 from fairgate.models.classifiers.label_names import class_names, class_number
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.family import FolderFamily, JudgedModel, Numbers, RowParts
+from fairgate.models.family import FolderFamily, JudgedModel, RowParts
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer
 from fairgate.models.isolated import IsolatedDetector
+from fairgate.models.known_images import KnownImages, Numbers, numbers_in_pieces
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -68,8 +69,14 @@ class DetectorModel(JudgedModel[FindsBoxes]):
 
     def _table(self, what: str) -> Numbers:
         """Boxes by image, (images, MOST_BOXES * 5): the rows of the engine."""
+        cache, alike = self._request.cache, self._checkpoint.key(self._device, what=what)
         key = self._checkpoint.key(self._device, dataset=self._request.source.fingerprint, what=what)
-        with RowParts(self._request, f"detections/{key}") as work:
+        name, known = f"detections/{key}", None
+        if cache:
+            known = KnownImages(self._request, name, alike, partial(numbers_in_pieces, cache))
+        with RowParts(self._request, name, known) as work:
+            if known and known.any and not work.has.all():
+                work.take_known()
             if not work.has.all():
                 source, engine = self._request.source, self._engine()
                 for todo in work.batches(_BATCH):
@@ -77,6 +84,8 @@ class DetectorModel(JudgedModel[FindsBoxes]):
                     with checkpoints.scoring(self._device), checkpoints.naming(self.uri, "detect"):
                         found = engine.boxes(pictures, what)
                     work.add(np.array([row for row, _ in todo]), np.stack(found).reshape(len(found), -1))
+        if known:
+            known.keep()
         return work.merged()
 
 

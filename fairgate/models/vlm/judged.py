@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 import numpy as np
 
 from fairgate.ground.errors import ModelError
-from fairgate.ground.hashing import digest
 from fairgate.models.checkpoints import diverged, find_device, naming
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import JudgedByText, Numbers, RowParts
+from fairgate.models.family import JudgedByText, RowParts
+from fairgate.models.known_images import KnownImages, Numbers
 
 Average = Literal["sum", "mean"]
 Item = TypeVar("Item")
@@ -121,11 +121,14 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
 
         return one_ahead(made()) if self._device.is_cuda else made()
 
-    def _table(self, parts: str, labels: Sequence[str]) -> Numbers:
+    def _table(self, parts: str, labels: Sequence[str], known: KnownImages | None) -> Numbers:
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
         from fairgate.models.checkpoints import Halving, scoring
 
-        if (pieces := RowParts(self._request, parts)).has.all():
+        pieces = RowParts(self._request, parts, known)
+        if not pieces.has.all():
+            pieces.take_known()
+        if pieces.has.all():
             return pieces.merged()
         engine = self._engine()
         with naming(self.uri, "read the labels"):
@@ -146,6 +149,5 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
                 work.add(np.array(rows), table)
         return work.merged()
 
-    def _key(self) -> str:
-        """Digest that names likelihoods of this model, on these pictures, at a precision."""
-        return digest({**self._ways("torchvision"), "dataset": self._request.source.fingerprint})
+    def _alike(self) -> dict[str, Any]:
+        return self._ways("torchvision")

@@ -120,6 +120,21 @@ def test_a_second_run_reads_the_cache_and_loads_nothing(pipelines: Any, tmp_path
     assert other.preprocessing != first.preprocessing
 
 
+def test_of_a_release_that_shares_pictures_only_the_new_ones_and_those_of_other_sets_are_denoised(
+    pipelines: Any, tmp_path: Path
+) -> None:
+    cache, old = EmbeddingCache(tmp_path), source()
+    before = classifier(pipelines["sd1"], cache=cache, source=old).errors(PROMPTS)
+    new = Pictures([*old.blobs, encoded(picture(9))])
+    later = classifier(pipelines["sd1"], cache=cache, source=new)
+    found = later.errors(PROMPTS)
+    assert np.array_equal(found[:4], before)
+    assert later._engine().spent["unet"] == 1 * 4 * 3
+    moved = classifier(pipelines["sd1"], cache=cache, source=Pictures(old.blobs[2:] + old.blobs[:2]))
+    moved.errors(PROMPTS)  # the same pictures in other sets, which have other noise
+    assert moved._engine().spent["unet"] == 4 * 4 * 3
+
+
 def test_what_was_interrupted_is_continued(pipelines: Any, tmp_path: Path) -> None:
     class Named(Pictures):
         fingerprint = source().fingerprint

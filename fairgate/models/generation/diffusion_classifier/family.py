@@ -31,7 +31,7 @@ from fairgate.models.contract import (
     register,
 )
 from fairgate.models.decoding import decode_rgb, name_of
-from fairgate.models.family import FolderFamily, JudgedByText, Numbers, RowParts
+from fairgate.models.family import FolderFamily, JudgedByText, RowParts
 from fairgate.models.generation.diffusion.files import (
     PipelineAddress,
     PipelineFiles,
@@ -43,6 +43,7 @@ from fairgate.models.generation.diffusion.open import require_role
 from fairgate.models.generation.diffusion_classifier.sampling import Classifying, settle, shown_how, timesteps
 from fairgate.models.generation.painting_models import PlainPaintingModel, open_plain_pipeline
 from fairgate.models.input_digests import preprocessing_digest
+from fairgate.models.known_images import KnownImages, Numbers
 from fairgate.models.made_pictures import EditedPictures, GeneratedPictures
 from fairgate.models.two_towers import SAME_TEXT, averages, near_pairs, unit
 
@@ -138,7 +139,7 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
         marks = {count: "" if count == samples else f"{count}\0" for count in parts}
         asked = {mark + prompt: (count, prompt) for count, mark in marks.items() for prompt in prompts}
 
-        def table(pieces: str, missing: list[str]) -> Numbers:
+        def table(pieces: str, missing: list[str], known: KnownImages | None) -> Numbers:
             wanted = [asked[each] for each in missing]
             shown = list(dict.fromkeys(prompt for _, prompt in wanted))
             every = np.unique(np.concatenate([parts[count] for count, _ in wanted]))
@@ -148,11 +149,11 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
                 means = (errors[np.isin(every, parts[count]), shown.index(prompt)].mean() for count, prompt in wanted)
                 return np.fromiter(means, dtype=np.float64)
 
-            return self._table(pieces, row)
+            return self._table(pieces, row, known)
 
-        self._columns("errors", "prompts", list(asked), table)
+        self._columns("errors", "prompts", list(asked), table, by_set=True)  # noise is of a set
         names = ([marks[count] + prompt for prompt in prompts] for count in counts)
-        return np.stack([self._columns("errors", "prompts", each, table) for each in names])
+        return np.stack([self._columns("errors", "prompts", each, table, by_set=True) for each in names])
 
     def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
         """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
@@ -224,13 +225,18 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
 
-    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Numbers:
+    def _table(
+        self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats], known: KnownImages | None = None
+    ) -> Numbers:
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
         from fairgate.models.checkpoints import scoring
 
         source = self._request.source
         exact = replace(self._device, precision="fp32")  # the pipeline knows what runs in half precision
-        if (pieces := RowParts(self._request, parts)).has.all():
+        pieces = RowParts(self._request, parts, known)
+        if known and known.any and not pieces.has.all():
+            pieces.take_known()
+        if pieces.has.all():
             return pieces.merged()
         from fairgate.models.generation.diffusion_classifier.engine import DenoisingErrors
 
@@ -246,11 +252,8 @@ class DiffusionClassifier(JudgedByText["StableDiffusion"]):
                 work.add(np.array([place]), found.astype(np.float32)[None])
         return work.merged()
 
-    def _key(self) -> str:
-        """Digest that names errors of this model, on these pictures, at a precision."""
-        return digest(
-            {**self._ways("diffusers"), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint}
-        )
+    def _alike(self) -> dict[str, Any]:
+        return {**self._ways("diffusers"), "settings": asdict(self.settings)}
 
     def _load(self) -> StableDiffusion:
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them

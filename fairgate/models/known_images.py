@@ -1,0 +1,102 @@
+"""Numbers of images that another source has too: taken from the cache by the images' bytes. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.models.cache import EmbeddingCache
+from fairgate.models.contract import Request, Rows
+
+_DIGEST = 32  # bytes of SHA-256
+Numbers = NDArray[np.float32]
+
+
+class KnownImages:
+    """What the cache has of one model's numbers, on images of any source, by the digests of their bytes.
+
+    Those of all images of this source will be in an `entry`, named by content; `alike` is the digest of what decides
+    them on whatever images, and `read` gives those of another entry, (images, width). With `by_set`, an image is only
+    the same in the same set.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        entry: str,
+        alike: str,
+        read: str | Callable[[str], Numbers | None],
+        *,
+        by_set: bool = False,
+    ) -> None:
+        assert request.cache
+        self._cache, self._entry, self._alike = request.cache, entry, alike
+        self._reader = partial(self._array, read) if isinstance(read, str) else read
+        self._sets = request.source.index.set_id if by_set else None
+        self._digests = np.zeros((len(request.source), _DIGEST), dtype=np.uint8)
+        self._seen, self._known = np.zeros(len(request.source), dtype=np.bool_), 0
+        self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
+        for other in self._cache.below(f"contents/{alike}"):
+            if "digests" in other.arrays and other.notes.get("numbers", entry) != entry:
+                digests = _texts(other.arrays["digests"])
+                self._others.append((digests, np.argsort(digests, kind="stable"), other.notes["numbers"]))
+        self._read: dict[str, Numbers | None] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether another source has numbers of the model."""
+        return bool(self._others)
+
+    def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
+        """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
+        sets = [b"" if self._sets is None else str(self._sets[row]).encode() for row in rows]
+        shown = (image + of_set for image, of_set in zip(images, sets, strict=True))
+        digests = np.frombuffer(b"".join(hashlib.sha256(each).digest() for each in shown), dtype=np.uint8)
+        self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
+        left, found = np.arange(len(rows)), []
+        for contents, order, name in self._others:
+            wanted = _texts(self._digests[rows[left]])
+            there = order[np.searchsorted(contents, wanted, sorter=order).clip(max=len(order) - 1)]
+            places = np.flatnonzero(contents[there] == wanted)
+            if len(places) and (numbers := self._numbers(name)) is not None:
+                found.append((left[places], numbers[there[places]]))
+                left = np.delete(left, places)
+        if not found:
+            return rows[:0], None
+        self._known += len(rows) - len(left)
+        return rows[np.concatenate([places for places, _ in found])], np.concatenate([each for _, each in found])
+
+    def keep(self) -> None:
+        """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again. Not
+        if all were known before."""
+        if self._seen.all() and self._known < len(self._seen):
+            name = f"contents/{self._alike}/{self._entry.rpartition('/')[2]}"
+            self._cache.write(name, {"digests": self._digests}, {"numbers": self._entry})
+
+    def _numbers(self, name: str) -> Numbers | None:
+        if name not in self._read:
+            self._read[name] = self._reader(name)
+        return self._read[name]
+
+    def _array(self, array: str, name: str) -> Numbers | None:
+        entry = self._cache.read(name)
+        return None if entry is None else entry.arrays.get(array)
+
+
+def _texts(digests: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Digests (images, bytes) as they are sorted and compared."""
+    return digests.view(f"S{_DIGEST}")[:, 0]
+
+
+def numbers_in_pieces(cache: EmbeddingCache, name: str) -> Numbers | None:
+    """The numbers of all images of a source, from the pieces below a name; None where some are missing."""
+    pieces = [entry for entry in cache.below(name) if "rows" in entry.notes and "embeddings" in entry.arrays]
+    rows = np.array([int(row) for entry in pieces for row in entry.notes["rows"].split()], dtype=np.int64)
+    found, first = np.unique(rows, return_index=True)
+    if not len(found) or len(found) <= found[-1]:
+        return None
+    return np.asarray(np.concatenate([entry.arrays["embeddings"] for entry in pieces])[first])
