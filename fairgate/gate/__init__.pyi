@@ -6,7 +6,7 @@ from .model_runs import Progress as Progress
 from .model_runs import at_temperature_of as at_temperature_of
 from .model_runs import dataset_info as dataset_info
 from .model_runs import open_model as open_model
-from .parts import evaluate_on as evaluate_on
+from .on_engines import evaluate_on as evaluate_on
 from .parts import evaluate_parts as evaluate_parts
 from .parts import read_parts as read_parts
 from .parts import read_shard as read_shard

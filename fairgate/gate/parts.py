@@ -14,9 +14,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -24,7 +23,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from fairgate import models
-from fairgate.engines import Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.model_runs import CandidateRun, Progress, open_model, packages
 from fairgate.gate.preparation import Distribution, Prepared, require_intact
@@ -100,15 +98,20 @@ def read_shard(text: str) -> tuple[int, int]:
 
 
 def score_shard(
-    prepared: Prepared, settings: Settings, shard: tuple[int, int], folder: Path, progress: Progress | None = None
+    prepared: Prepared,
+    settings: Settings,
+    shard: tuple[int, int],
+    folder: Path,
+    progress: Progress | None = None,
+    known: Collection[str] = (),
 ) -> ScoredPart:
-    """Score a shard of the images for every model that the run needs, and keep the entries in a folder. Nothing is
-    compared or decided: a comparison that fails here fails again where the parts meet, which reports it.
+    """Score a shard of the images for every model that the run needs, and keep the entries in a folder; those that are
+    `known` where the parts meet are not made again. Nothing is compared or decided: a comparison that fails here fails
+    again where the parts meet, which reports it.
 
     Raises a FairgateError for a candidate that cannot be scored, and a folder that cannot be written.
     """
-    device = find_device(settings.device)
-    cache = models.PartCache(folder, prepared.root)
+    device, cache = find_device(settings.device), models.PartCache(folder, prepared.root, settings.cache, known)
     prepared = prepared.spread(Distribution(cache, device, shard))
     if prepared.trouble is not None:
         raise prepared.trouble
@@ -200,14 +203,19 @@ def read_parts(folders: Sequence[Path], root: Path) -> list[ReadPart]:
 
 
 def evaluate_parts(
-    parts: Sequence[ReadPart], prepared: Prepared, settings: Settings, *, progress: Progress | None = None
+    parts: Sequence[ReadPart],
+    prepared: Prepared,
+    settings: Settings,
+    *,
+    progress: Progress | None = None,
+    user: Path | None = None,
 ) -> Evaluation:
-    """Evaluate as every check does, on what the parts hold.
+    """Evaluate as every check does, on what the parts hold, and the cache of the `user`.
 
     Raises NoVerdict for parts that were made of other inputs than this run's, or changed since.
     """
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-        cache = models.EmbeddingCache(Path(scratch), prepared.root)
+        cache = models.CacheAbove(Path(scratch), prepared.root, user)
         device = Device(parts[0].part.device, parts[0].part.precision, _ELSEWHERE)
         spread = prepared.spread(Distribution(cache, device))
         wanted = {**_inputs(spread, settings, progress), "device": f"{device.name}, {device.precision}"}
@@ -295,53 +303,3 @@ def _take(read: ReadPart, into: models.EmbeddingCache, root: Path) -> None:
     if refused := models.take(models.EmbeddingCache(folder, root, sealed=False), list(entries), into):
         where = str(folder / f"{refused}.safetensors")
         raise NoVerdict(f"{read.words} has an entry that is damaged.", where=where, remedy=_AGAIN)
-
-
-def evaluate_on(
-    engine: str, workers: int | None, prepared: Prepared, settings: Settings, *, progress: Progress | None = None
-) -> Evaluation:
-    """Evaluate as every check does, on what the workers of an engine (`ray`) scored: as many shards as workers, so
-    that each opens a model once, and this process none. Trouble of a worker makes a record with verdict `error`.
-
-    Raises SettingsError and DeviceError for an engine that cannot be had.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch,
-        closing(open_engine(engine, workers=workers, device=settings.device)) as crew,
-    ):
-        count, parts = crew.room(), list[ReadPart]()
-
-        def done(task: Task, scored: tuple[ScoredPart, dict[str, bytes]]) -> bool:
-            part, files = scored
-            folder = Path(scratch) / str(task.index)
-            for name, content in files.items():
-                path = folder / ENTRIES / f"{name}.safetensors"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            parts.append(ReadPart(folder, part))
-            if progress is not None:
-                progress("shards scored", len(parts), count)
-            return True
-
-        bench = partial(_worker, prepared, settings)
-        tasks = (Task(number, (number, count), bench) for number in range(1, count + 1))
-        try:
-            crew.run(partial(next, tasks, None), done)
-        except FairgateError as trouble:
-            return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
-        parts.sort(key=lambda read: read.part.shard)
-        return evaluate_parts(parts, prepared, settings, progress=progress)
-
-
-def _worker(
-    prepared: Prepared, settings: Settings, device: str, _: object
-) -> Callable[[tuple[int, int]], tuple[ScoredPart, dict[str, bytes]]]:
-    """A worker, which scores one shard at a time: the part, and its files by name."""
-    settings = replace(settings, device=device)
-
-    def work(shard: tuple[int, int]) -> tuple[ScoredPart, dict[str, bytes]]:
-        with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-            part = score_shard(prepared, settings, shard, Path(scratch))
-            return part, {name: (Path(scratch) / f"{name}.safetensors").read_bytes() for name in part.entries}
-
-    return work

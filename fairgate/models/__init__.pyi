@@ -64,8 +64,10 @@ from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
 from .scores import PrecomputedLabels as PrecomputedLabels
 from .scores import PrecomputedScores as PrecomputedScores
+from .shards import CacheAbove as CacheAbove
 from .shards import ImageShard as ImageShard
 from .shards import PartCache as PartCache
+from .shards import known_names as known_names
 from .shards import names_in as names_in
 from .shards import shard_of as shard_of
 from .shards import take as take

@@ -8,20 +8,24 @@ never leave the job (`PIECES`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from fairgate.ground.errors import SettingsError
-from fairgate.models.cache import EmbeddingCache
+from fairgate.models.cache import CachedArrays, EmbeddingCache
 from fairgate.models.contract import ImageSource
 from fairgate.models.decoding import SourceLike
 
 PIECES = frozenset({"parts", "detections", "scales", "texts", "prompts", "generated", "edits", "captions", "answers"})
 """Kinds of entries that hold rows which were computed, or nothing about rows. A family's other entries are computed
 where the shards meet."""
+_UNFINISHED = frozenset({"parts", "scales"})
+_NOT_SHARED = _UNFINISHED | {"contents", "generated", "edits"}
+"""Kinds of entries of which a job gets no list: what they know of other releases the place where parts meet would have
+to score, and pictures are too many."""
 _BY_ROW = ("captions", "answers")
 """Kinds whose entries hold, under the same name in every shard, the texts of its own rows in one JSON object."""
 
@@ -61,8 +65,48 @@ def shard_of(source: ImageSource) -> ImageShard | None:
     return inner
 
 
+class CacheAbove(EmbeddingCache):
+    """A cache above the user's, from which it reads what it lacks, and to which it passes on what is finished."""
+
+    def __init__(self, folder: Path, root: Path, user: Path | None) -> None:
+        super().__init__(folder, root)
+        self.user = None if user is None else EmbeddingCache(user, root)
+
+    def read(self, name: str) -> CachedArrays | None:
+        """The entry here, or else the user's."""
+        return super().read(name) or (self.user.read(name) if self.user else None)
+
+    def below(self, prefix: str) -> Iterator[CachedArrays]:
+        """The entries here, then the user's."""
+        yield from super().below(prefix)
+        yield from self.user.below(prefix) if self.user else ()
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
+        """Keep an entry here, and in the user's cache unless it is a piece of another one."""
+        super().write(name, arrays, notes)
+        if self.user and name.partition("/")[0] not in _UNFINISHED:
+            self.user.write(name, arrays, notes)
+
+
 class PartCache(EmbeddingCache):
-    """The cache of a job that scores a shard: what it hands over. Raises SettingsError where it cannot be written."""
+    """The cache of a job that scores a shard: what it hands over. Raises SettingsError where it cannot be written.
+
+    Entries that are `known` where the parts meet are read from the cache of the `user`, if this machine has them too.
+    """
+
+    def __init__(self, folder: Path, root: Path, user: Path | None = None, known: Collection[str] = ()) -> None:
+        super().__init__(folder, root)
+        self._user, self._met = None if user is None else EmbeddingCache(user, root), known
+
+    def read(self, name: str) -> CachedArrays | None:
+        """The entry here, or else the user's that is known."""
+        return super().read(name) or (self._user.read(name) if self._user and name in self._met else None)
+
+    def below(self, prefix: str) -> Iterator[CachedArrays]:
+        """The entries here, then the user's that are known."""
+        yield from super().below(prefix)
+        names = sorted(name for name in self._met if name.rpartition("/")[0] == prefix)
+        yield from filter(None, map(self._user.read, names)) if self._user else ()
 
     def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
         """Keep an entry of the PIECES; others may hold rows of other jobs."""
@@ -76,6 +120,12 @@ class PartCache(EmbeddingCache):
 
     def drop_all(self, prefix: str) -> None:
         """Nothing: pieces are what is handed over."""
+
+
+def known_names(user: Path | None) -> frozenset[str]:
+    """Names of the entries in the user's cache that jobs need not make again."""
+    kinds = () if user is None else (each for each in user.glob("*") if each.name not in _NOT_SHARED)
+    return frozenset(f"{kind.name}/{name}" for kind in kinds for name in names_in(kind))
 
 
 def take(part: EmbeddingCache, names: list[str], into: EmbeddingCache) -> str | None:
