@@ -16,6 +16,7 @@ from fairgate.gate.model_runs import Progress
 from fairgate.gate.parts import ENTRIES, ReadPart, ScoredPart, evaluate_parts, score_shard
 from fairgate.gate.preparation import Prepared
 from fairgate.ground.errors import FairgateError
+from fairgate.ground.spans import span
 from fairgate.suites import Settings
 
 
@@ -49,7 +50,8 @@ def evaluate_on(
         bench = partial(_worker, prepared, settings, models.known_names(settings.cache))
         tasks = (Task(number, (number, count), bench) for number in range(1, count + 1))
         try:
-            crew.run(partial(next, tasks, None), done)
+            with span("workers"):
+                crew.run(partial(next, tasks, None), done)
         except FairgateError as trouble:
             return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
         parts.sort(key=lambda read: read.part.shard)

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from fairgate.ground.spans import span
+
 SECONDS = 60
 _OFF = (
     "core.fsmonitor=false",
@@ -38,15 +40,16 @@ def run_git(
     """
     config = [word for pair in (*_OFF, *more) for word in ("-c", pair)]
     try:
-        return subprocess.run(  # noqa: S603
-            ["git", "--no-pager", "--no-optional-locks", "--literal-pathspecs", *config, *words],  # noqa: S607
-            cwd=root,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
+        with span("git"):
+            return subprocess.run(  # noqa: S603
+                ["git", "--no-pager", "--no-optional-locks", "--literal-pathspecs", *config, *words],  # noqa: S607
+                cwd=root,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=seconds,
+                check=False,
+            )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"no answer within {seconds:g} s") from error
 

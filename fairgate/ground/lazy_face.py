@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fairgate.ground.spans import span
+
 
 def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
     """The `__getattr__` and `__all__` of a package whose stub, `__init__.pyi`, says which module each name is from.
@@ -22,7 +24,8 @@ def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, own = homes[name]
-        thing = getattr(import_module(module), own)
+        with span("import"):
+            thing = getattr(import_module(module), own)
         setattr(sys.modules[package], name, thing)
         return thing
 

@@ -89,8 +89,9 @@ class TwoTowers(JudgedModel[Encoder]):
             self._images = entry.arrays["embeddings"]
             self._scale_and_bias = float(entry.arrays["scale"][0]), float(entry.arrays["bias"][0])
             return self._images
-        from fairgate.models.checkpoints import unit_or_error
-        from fairgate.models.embeddings import numbers_of_images
+        with span("import"):
+            from fairgate.models.checkpoints import unit_or_error
+            from fairgate.models.embeddings import numbers_of_images
 
         def loaded() -> tuple[Any, Any]:
             encoder = self._engine()
@@ -143,7 +144,8 @@ class TwoTowers(JudgedModel[Encoder]):
         known = self._known_texts(device)
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
         if missing:
-            from fairgate.models.embeddings import embed_texts
+            with span("import"):
+                from fairgate.models.embeddings import embed_texts
 
             embeddings = embed_texts(self._engine(), missing, device, self.uri)
             known.update(zip(missing, embeddings, strict=True))

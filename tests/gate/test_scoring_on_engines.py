@@ -12,6 +12,7 @@ from test_parts import SUITE, Toy, lasting, run, small_batches, toy  # noqa: F40
 
 from fairgate import gate, models
 from fairgate.gate.parts import score_shard
+from fairgate.ground.spans import recorded
 from fairgate.models.checkpoints import Checkpoint
 
 
@@ -34,7 +35,9 @@ def test_a_changed_suite_scores_nothing_that_is_cached_and_a_run_fills_the_cache
     opened: list[Any],
 ) -> None:
     cache = str(tmp_path / "cache")
-    first = gate.evaluate_on("local", 2, *run(toy, cache=cache))
+    with recorded() as recording:
+        first = gate.evaluate_on("local", 2, *run(toy, cache=cache))
+    assert recording.phases["workers"].seconds > 0
     assert opened
     opened.clear()
     alone = gate.evaluate(*run(toy, cache=cache))

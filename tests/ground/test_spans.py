@@ -11,6 +11,8 @@ import pytest
 from toy_repository import Toy
 from typer.testing import CliRunner
 
+from fairgate.ground.git import run_git
+from fairgate.ground.lazy_face import lazy_face
 from fairgate.ground.spans import MOST_EVENTS, recorded, span
 from fairgate.interfaces.cli.main import app
 
@@ -60,6 +62,16 @@ def test_nothing_is_measured_without_a_recording() -> None:
         pass
     assert not recording.spans
     assert span("read") is span("decide"), "one object for all of them"
+
+
+def test_imports_on_first_use_and_calls_of_git_are_phases() -> None:
+    import fairgate.models
+
+    load, _ = lazy_face("fairgate.models", str(fairgate.models.__file__))
+    with recorded() as recording:
+        load("ImageShard")
+        run_git(Path(), "version")
+    assert {name: phase.calls for name, phase in recording.phases.items()} == {"import": 1, "git": 1}
 
 
 def test_a_trace_is_bounded_and_the_sums_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairgate.ground.errors import ModelError
 from fairgate.ground.hashing import digest
+from fairgate.ground.spans import span
 from fairgate.models import checkpoints
 from fairgate.models.checkpoints import Adapter, Checkpoint, Device, Embeddings, HashedFiles, named
 from fairgate.models.classifiers.label_names import LabelNames
@@ -139,7 +140,8 @@ class FixedLabelModel(JudgedModel[Loaded]):
         if entry is not None and "outputs" in entry.arrays:
             self._outputs = entry.arrays["outputs"]
             return self._outputs
-        from fairgate.models.embeddings import numbers_of_images
+        with span("import"):
+            from fairgate.models.embeddings import numbers_of_images
 
         def loaded() -> tuple[Any, Any]:
             model = self._engine()

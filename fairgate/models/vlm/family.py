@@ -260,6 +260,8 @@ class CaptionsFamily(FolderFamily):
 class DescribedModel(LabelLikelihoods):
     """A judged pair of models, loaded when a caption or a likelihood is not in the cache."""
 
+    reads_pictures: ClassVar[bool] = False
+
     def __init__(self, found: TransformersFolder, seeing: SeeingModel, asking: Asking, request: Request) -> None:
         super().__init__(request, asking.average, language=not _is_t5(found))
         self.asking, self.captioner = asking, seeing

@@ -59,6 +59,8 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
     """`fingerprint`, `preparation`, `tokenizer` and `preprocessing` are those of `fairgate.models.Model`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
+    reads_pictures: ClassVar[bool] = True
+    """Not of one that reads captions: then no picture is read to find out which are known"""
     tokenizer: str
     preprocessing: str
 
@@ -126,7 +128,7 @@ class LabelLikelihoods(JudgedByText[LabelEngine]):
         from fairgate.models.checkpoints import Halving, scoring
 
         pieces = RowParts(self._request, parts, known)
-        if not pieces.has.all():
+        if self.reads_pictures and not pieces.has.all():
             pieces.take_known()
         if pieces.has.all():
             return pieces.merged()
