@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fairgate import models
-from fairgate.engines import Task, open_engine
+from fairgate.engines import Engine, Task, open_engine
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.model_runs import Progress
 from fairgate.gate.parts import ENTRIES, ReadPart, ScoredPart, evaluate_parts, score_shard
@@ -18,6 +18,14 @@ from fairgate.gate.preparation import Prepared
 from fairgate.ground.errors import FairgateError
 from fairgate.ground.spans import span
 from fairgate.suites import Settings
+
+
+class WorkersTrouble(Exception):
+    """What ended the scoring: `error`, for the record."""
+
+    def __init__(self, error: FairgateError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def evaluate_on(
@@ -29,33 +37,40 @@ def evaluate_on(
 
     Raises SettingsError and DeviceError for an engine that cannot be had.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch,
-        closing(open_engine(engine, workers=workers, device=settings.device)) as crew,
-    ):
-        count, parts = crew.room(), list[ReadPart]()
-
-        def done(task: Task, scored: tuple[ScoredPart, dict[str, bytes]]) -> bool:
-            part, files = scored
-            folder = Path(scratch) / str(task.index)
-            for name, content in files.items():
-                path = folder / ENTRIES / f"{name}.safetensors"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            parts.append(ReadPart(folder, part))
-            if progress is not None:
-                progress("shards scored", len(parts), count)
-            return True
-
-        bench = partial(_worker, prepared, settings, models.known_names(settings.cache))
-        tasks = (Task(number, (number, count), bench) for number in range(1, count + 1))
+    with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         try:
-            with span("workers"):
-                crew.run(partial(next, tasks, None), done)
-        except FairgateError as trouble:
-            return evaluate(replace(prepared, trouble=trouble), settings, progress=progress)
-        parts.sort(key=lambda read: read.part.shard)
+            with span("workers"), closing(open_engine(engine, workers=workers, device=settings.device)) as crew:
+                parts = _scored(crew, prepared, settings, Path(scratch), progress)
+        except WorkersTrouble as trouble:
+            return evaluate(replace(prepared, trouble=trouble.error), settings, progress=progress)
         return evaluate_parts(parts, prepared, settings, progress=progress, user=settings.cache)
+
+
+def _scored(
+    crew: Engine, prepared: Prepared, settings: Settings, scratch: Path, progress: Progress | None
+) -> list[ReadPart]:
+    """The parts that the workers score, in order, in folders below `scratch`. Raises WorkersTrouble."""
+    count, parts = crew.room(), list[ReadPart]()
+
+    def done(task: Task, scored: tuple[ScoredPart, dict[str, bytes]]) -> bool:
+        part, files = scored
+        folder = scratch / str(task.index)
+        for name, content in files.items():
+            path = folder / ENTRIES / f"{name}.safetensors"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        parts.append(ReadPart(folder, part))
+        if progress is not None:
+            progress("shards scored", len(parts), count)
+        return True
+
+    bench = partial(_worker, prepared, settings, models.known_names(settings.cache))
+    tasks = (Task(number, (number, count), bench) for number in range(1, count + 1))
+    try:
+        crew.run(partial(next, tasks, None), done)
+    except FairgateError as error:
+        raise WorkersTrouble(error) from error
+    return sorted(parts, key=lambda read: read.part.shard)
 
 
 def _worker(
