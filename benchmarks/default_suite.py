@@ -185,8 +185,7 @@ def world_rows(world: str) -> Iterator[tuple[object, ...]]:
         print(f"== {world}\n{first.text}", flush=True)
         text = first.text.replace("dataset: few", "dataset: pool")
         loaded = load_text(text.encode(), place / "fairness_suites/jobs.yaml", shown="jobs.yaml")
-        here = gate.planned_on(loaded, everybody)
-        prepared = gate.Prepared(loaded, here.planned, here.null, dataset=everybody, root=place)
+        prepared = gate.prepared_on(loaded, everybody, place)
         settings = resolve(loaded.suite, {"mlflow": "off", "baseline": "none", "cache": "off"})
         base = base_scores(prepared, settings)
         changed = {}

@@ -12,8 +12,8 @@ from .parts import read_parts as read_parts
 from .parts import read_shard as read_shard
 from .parts import write_part as write_part
 from .preparation import Prepared as Prepared
-from .preparation import planned_on as planned_on
 from .preparation import prepare as prepare
+from .preparation import prepared_on as prepared_on
 from .preparation import require_intact as require_intact
 from .preparation import settings_of as settings_of
 from .publishing import INTERRUPTED as INTERRUPTED

@@ -158,7 +158,7 @@ def _short(text: str | None) -> str:
 def record_approval(folder: str, prepared: Prepared, what: str) -> NeededApproval:
     """It binds both files of the record in a folder of the repository, before and now."""
     base = prepared.compared.commit if prepared.compared is not None else "HEAD"
-    before = [Repository(prepared.root).read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
+    before = [prepared.repository.read(base, f"{folder}/{name}") for name in (RESULTS, SCORES)]
     paths = [prepared.root / folder / name for name in (RESULTS, SCORES)]
     now = [path.read_bytes() if path.is_file() else None for path in paths]
     digests = (sha256_bytes(b"\0".join(map(_named, files))) if any(files) else None for files in (before, now))

@@ -82,7 +82,7 @@ class BaseReleases:
                 definition.null,
                 place.decider,
                 dataset=dataset,
-                root=self.prepared.root,
+                repository=self.prepared.repository,
                 release=f"{whose} release {_named(dataset, self.prepared.dataset)}",
             )
         )

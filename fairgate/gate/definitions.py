@@ -25,7 +25,7 @@ def hold(prepared: Prepared, settings: suites.Settings) -> tuple[Prepared, suite
     Where a change edits `baseline:`, the base's counts in the settings. Raises BaselineError where a base that was
     named, or the merge base with it, is not to be found.
     """
-    repository = Repository(prepared.root)
+    repository = prepared.repository
     places = bases.base_commits_of_run(repository, settings)
     if not places:
         return prepared, settings

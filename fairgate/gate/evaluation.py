@@ -13,7 +13,6 @@ import numpy as np
 from fairgate import records, suites
 from fairgate.gate.approvals import comparisons, unpinned_anchors, weigh
 from fairgate.gate.base_data import judged_on_both
-from fairgate.gate.baselines import Repository
 from fairgate.gate.model_runs import Progress, dataset_info, entropies_of, packages
 from fairgate.gate.notices import advice_of, mismatches, notices_of, unseen
 from fairgate.gate.preparation import Prepared, every_check
@@ -118,7 +117,7 @@ def _judged(prepared: Prepared, settings: suites.Settings, progress: Progress | 
     unpinned: list[str] = []
     try:
         loaded = [definition.loaded for definition in prepared.definitions]
-        unpinned = unpinned_anchors(loaded, Repository(prepared.root))
+        unpinned = unpinned_anchors(loaded, prepared.repository)
         scored = score(prepared, settings, progress)
         checks = _decided(prepared, scored, today)
         confusions = suites.confusions(prepared.dataset.index, scored.scores, prepared.planned)

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from fairgate import records, suites
-from fairgate.gate.baselines import Repository, changed_pointers, environment_warnings
+from fairgate.gate.baselines import changed_pointers, environment_warnings
 from fairgate.gate.model_runs import ComparedRun, entropies_of
 from fairgate.gate.preparation import Prepared
 from fairgate.gate.scoring import Scored
@@ -27,7 +27,7 @@ def notices_of(
     scored: `prepared`, or its base's definitions; `on_both` tells of other data that was judged besides."""
     yield from prepared.notices
     if base := prepared.compared:
-        yield from changed_pointers(Repository(prepared.root), base.commit, _own_paths(prepared, settings))
+        yield from changed_pointers(prepared.repository, base.commit, _own_paths(prepared, settings))
     yield from on_both
     if scored:
         yield from _changes_besides_weights(judged, scored)

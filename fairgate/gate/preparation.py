@@ -66,7 +66,7 @@ class Prepared(Definition):
     """
 
     dataset: Dataset
-    root: Path
+    repository: Repository
     compared: GateDefinition | None = None
     others: tuple[Definition, ...] = ()
     places: tuple[BaseCommit, ...] = ()
@@ -79,6 +79,11 @@ class Prepared(Definition):
     on_base_data: tuple[Prepared, ...] = ()
     release: str = ""
     distribution: Distribution | None = None
+
+    @property
+    def root(self) -> Path:
+        """The folder that is judged, with its suites and data."""
+        return self.repository.root
 
     @property
     def source(self) -> ImageSource:
@@ -151,11 +156,17 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
             raise
         loaded = deleted
     dataset = open_dataset(loaded.suite.dataset, releases_folder(root))
-    here = planned_on(loaded, dataset)
+    prepared = prepared_on(loaded, dataset, root, deleted=deleted is not None)
     if deleted is None:  # a base's words without effect decide nothing, and must not keep a change from mending them
         suites.require_known_words(loaded, dataset.manifest)
         suites.require_reasons(loaded)
-    return Prepared(loaded, here.planned, here.null, dataset=dataset, root=root, deleted=deleted is not None)
+    return prepared
+
+
+def prepared_on(loaded: suites.LoadedSuite, dataset: Dataset, root: Path, *, deleted: bool = False) -> Prepared:
+    """A suite planned on a dataset, in the repository around a folder. Raises SuiteError as `planned_on` does."""
+    here, repository = planned_on(loaded, dataset), Repository(root)
+    return Prepared(loaded, here.planned, here.null, dataset=dataset, repository=repository, deleted=deleted)
 
 
 def planned_on(loaded: suites.LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:

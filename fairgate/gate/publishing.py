@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fairgate import reports, tracking
-from fairgate.gate.baselines import RESULTS, SCORES, Repository, baseline_folder, parse_baseline
+from fairgate.gate.baselines import RESULTS, SCORES, baseline_folder, parse_baseline
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
 from fairgate.ground.atomic import atomic_write, draft_of, remove, sweep
@@ -247,7 +247,7 @@ def first_baseline(prepared: Prepared, settings: Settings, named: str | None) ->
     folder = baseline_folder(prepared.loaded.name)
     if (prepared.root / folder / RESULTS).exists() == (named is not None):
         return named is None
-    spec, repository = parse_baseline(settings.baseline), Repository(prepared.root)
+    spec, repository = parse_baseline(settings.baseline), prepared.repository
     if spec.kind != "git" or not repository.has_commits():
         return spec.kind == "git"
     return not repository.tree(repository.merge_base(spec.target), folder)

@@ -28,18 +28,17 @@ def record_of(spec: baselines.BaselineSpec, run: CandidateRun, scratch: Path) ->
     """A saved record; of one in the repository that this change edits, what the merge base has."""
     prepared, folder = run.prepared, spec.target.removesuffix(f"/{baselines.RESULTS}")
     if spec.kind == "file" and folder in prepared.edited_records and prepared.compared is not None:
-        return baselines.record_in_git(baselines.Repository(prepared.root), prepared.compared.commit, folder, scratch)
-    return saved_record(spec, prepared.loaded.name, prepared.root, run.settings.mlflow, scratch)
+        return baselines.record_in_git(prepared.repository, prepared.compared.commit, folder, scratch)
+    return saved_record(spec, prepared.loaded.name, prepared.repository, run.settings.mlflow, scratch)
 
 
 def saved_record(
-    spec: baselines.BaselineSpec, suite: str, root: Path, mlflow: str | None, scratch: Path
+    spec: baselines.BaselineSpec, suite: str, repository: baselines.Repository, mlflow: str | None, scratch: Path
 ) -> baselines.RecordFiles:
     """The files of a record on disk, in git, or in MLflow; what must be fetched goes to `scratch`."""
     if spec.kind == "file":
-        return baselines.record_in_folder(spec.target, root)
+        return baselines.record_in_folder(spec.target, repository.root)
     if spec.kind == "git":
-        repository = baselines.Repository(root)
         commit = repository.tip(spec.pinned[1]) if spec.pinned else repository.merge_base(spec.target)
         return baselines.record_in_git(repository, commit, baselines.baseline_folder(suite), scratch)
     if spec.kind != "mlflow":
@@ -48,7 +47,7 @@ def saved_record(
             where="--fairness-baseline",
             remedy="name one: git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID",
         )
-    return tracking.fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch, root)
+    return tracking.fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch, repository.root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +178,7 @@ class SavedRun:
                     kept = [path for path in paths if not is_rooted(path)]
                     if self.files.commit is None or not kept or any(path.is_absolute() for path in kept):
                         continue
-                    bring_back(kept, baselines.Repository(root), self.files.commit, base)
+                    bring_back(kept, self.run.prepared.repository, self.files.commit, base)
                 with judging(root):
                     model = self.run.open(uri, base)
             except FairgateError as error:

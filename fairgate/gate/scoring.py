@@ -89,7 +89,7 @@ def _present_record(run: CandidateRun) -> ComparedRun | None:
 
     Raises NoVerdict if nothing can be compared with it.
     """
-    spec, repository = baselines.parse_baseline(run.settings.baseline), baselines.Repository(run.prepared.root)
+    spec, repository = baselines.parse_baseline(run.settings.baseline), run.prepared.repository
     if spec.kind != "git" or spec.pinned is not None:
         return None
     tip, folder = repository.tip(spec.target), baselines.baseline_folder(run.prepared.loaded.name)
@@ -160,7 +160,7 @@ def compare_with(
             compared_run = replace(compared_run, counterpart=counterpart(run, reading, reopen, against))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
-    moved = moved_anchor(spec, baselines.Repository(run.prepared.root)) if against == "anchor" else []
+    moved = moved_anchor(spec, run.prepared.repository) if against == "anchor" else []
     compared_run = replace(compared_run, weighed=(*compared_run.weighed, *moved))
     innocent = against == "anchor" or spec.kind in ("git", "mlflow")
     if innocent and compared_run.info.fingerprint == candidate.fingerprint:
@@ -186,7 +186,7 @@ def compare_with(
 def _model_to_compare(uri: str, run: CandidateRun, scratch: Path) -> Model:
     """The checkpoint of a `model:` baseline; of one that this change edits, what the merge base has."""
     prepared, paths = run.prepared, local_paths(uri)
-    repository, base = baselines.Repository(prepared.root), prepared.compared
+    repository, base = prepared.repository, prepared.compared
     changed = [path for path in paths if base is not None and edited(repository, base.commit, path)]
     if base is None or not changed:
         return run.open(uri)

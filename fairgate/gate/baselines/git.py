@@ -11,7 +11,7 @@ import re
 import stat
 import subprocess
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,10 +20,7 @@ from fairgate.ground.git import run_git
 
 _STEPS = re.compile(r"(?P<name>.*?)(?P<steps>(?:[~^]\d*)*)", re.DOTALL)
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_FIXED = re.compile(rf"(?:{_HASH.pattern})(?::.*|\^{{commit}})?", re.DOTALL)
-_MOST_KEPT = 16 << 20
-_OF_COMMITS: dict[tuple[Path, tuple[str, ...]], subprocess.CompletedProcess[bytes]] = {}
-"""What git printed of commits that were named by their full hash, which nothing changes: a run asks up to six times."""
+_MOST_KEPT = 16 << 20  # bytes of an answer
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
@@ -39,9 +36,15 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The git repository around a folder; paths are relative to that folder."""
+    """The git repository around a folder; paths are relative to that folder.
+
+    What git answers is kept: all that one run asks is answered as it was at the first time, also if a branch moves.
+    """
 
     root: Path
+    _answers: dict[tuple[str, ...], subprocess.CompletedProcess[bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def merge_base(self, ref: str) -> str:
         """The newest commit on the first-parent line of `ref` that HEAD has: where the two parted, as `ref` itself was
@@ -169,18 +172,16 @@ class Repository:
         return entries
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        key = (self.root.absolute(), words)
-        if key in _OF_COMMITS:
-            return _OF_COMMITS[key]
+        if words in self._answers:
+            return self._answers[words]
         try:
             done = run_git(self.root, *words)
         except OSError as error:
             raise BaselineError(
                 f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
             ) from error
-        fixed = words[0] in ("ls-tree", "cat-file", "rev-parse") and any(map(_FIXED.fullmatch, words))
-        if fixed and done.returncode == 0 and len(done.stdout) <= _MOST_KEPT:
-            _OF_COMMITS[key] = done
+        if len(done.stdout) <= _MOST_KEPT:
+            self._answers[words] = done
         return done
 
     def _commit_of(self, ref: str) -> str | None:

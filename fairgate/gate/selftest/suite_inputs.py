@@ -102,7 +102,7 @@ def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings,
             what = f"the {role} is a checkpoint ({model.fingerprint[:12]}), scored in every run"
             return [ok(area, what, where=str(spec))]
         with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
-            files = gate.saved_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
+            files = gate.saved_record(spec, prepared.loaded.name, prepared.repository, settings.mlflow, Path(scratch))
             return _record(area, spec, files, prepared, settings, role)
     except FairgateError as error:
         return [trouble(area, f"the {role} cannot be used: {error.problem}", error.where or str(spec), error.remedy)]

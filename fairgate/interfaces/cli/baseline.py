@@ -156,4 +156,5 @@ def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> recor
     suites.suite_path(suite, root)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         named = baselines.parse_baseline(text or f"file:{baselines.baseline_folder(suite)}")
-        return reports.read_results(gate.saved_record(named, suite, root, mlflow, Path(scratch)).results)
+        files = gate.saved_record(named, suite, baselines.Repository(root), mlflow, Path(scratch))
+        return reports.read_results(files.results)

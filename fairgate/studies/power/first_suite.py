@@ -67,8 +67,7 @@ def measured_suite(
 
     def prepared(text: str) -> gate.Prepared:
         loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
-        here = gate.planned_on(loaded, data)
-        return gate.Prepared(loaded, here.planned, here.null, dataset=data, root=root)
+        return gate.prepared_on(loaded, data, root)
 
     margins = TOLERATES if tolerates is None else (tolerates,)
     first = prepared(write(margin=margins[0]))

@@ -370,18 +370,18 @@ def test_a_folder_called_as_the_repositorys_own_keeps_its_name(tmp_path: Path) -
     assert not Repository(tmp_path / "vision").differs("HEAD", "vision")
 
 
-def test_git_is_asked_once_what_a_commit_holds(git: ScratchGit, monkeypatch: pytest.MonkeyPatch) -> None:
-    repository = Repository(git.root)
-    commit = repository.tip("main")
-    asked = list[str]()
-    monkeypatch.setattr(
-        "fairgate.gate.baselines.git.run_git", lambda root, *words: asked.append(words[0]) or run_git(root, *words)
-    )
-    first, again = (
-        (repository.tree(commit, FOLDER), repository.read(commit, f"{FOLDER}/results.json"), repository.tip("main"))
-        for _ in range(2)
-    )
-    assert first == again
-    assert first[0]
-    assert asked.count("ls-tree") == asked.count("cat-file") == 1, "of a full hash, which nothing changes"
-    assert asked.count("show-ref") >= 2, "a branch may move"
+def test_a_run_sees_one_state_of_the_repository_and_the_next_run_another(git: ScratchGit) -> None:
+    repository, asked = Repository(git.root), list[tuple[str, ...]]()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            "fairgate.gate.baselines.git.run_git", lambda root, *words: asked.append(words) or run_git(root, *words)
+        )
+        tip = repository.tip("main")
+        first = repository.tree(tip, FOLDER), repository.read(tip, f"{FOLDER}/results.json")
+        moved = git.commit("main moves while a run lasts")
+        git("branch", "--force", "main")
+        assert first[0]
+        assert first == (repository.tree(tip, FOLDER), repository.read(tip, f"{FOLDER}/results.json"))
+        assert repository.tip("main") == tip
+    assert len(asked) == len(set(asked)), "nothing is asked twice"
+    assert Repository(git.root).tip("main") == moved != tip

@@ -74,11 +74,11 @@ def test_a_bare_name_is_a_branch_or_a_tag_and_never_one_of_two(tmp_path: Path) -
     assert here.merge_base(main) == main
     git("tag", "main", other)
     with pytest.raises(BaselineError, match=r"'main' names 3 things: refs/heads/main, refs/tags/main") as caught:
-        here.merge_base("main")
+        Baselines(tmp_path / "here").merge_base("main")
     assert "git:refs/heads/main" in (caught.value.remedy or "")
     git("branch", "--delete", "--force", "main")
     with pytest.raises(BaselineError, match="names 2 things: refs/tags/main, refs/remotes/origin/main"):
-        here.merge_base("main")
+        Baselines(tmp_path / "here").merge_base("main")
     for unknown in (
         "refs/heads/nowhere",
         "origin/v1.4",
@@ -91,7 +91,7 @@ def test_a_bare_name_is_a_branch_or_a_tag_and_never_one_of_two(tmp_path: Path) -
         "-h",
     ):
         with pytest.raises(BaselineError, match="git knows no commit"):
-            here.merge_base(unknown)
+            Baselines(tmp_path / "here").merge_base(unknown)
 
 
 def test_another_remote_is_named_in_full_too(tmp_path: Path) -> None:
