@@ -53,9 +53,11 @@ class KnownImages:
 
     def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
         """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
-        sets = [b"" if self._sets is None else str(self._sets[row]).encode() for row in rows]
-        shown = (image + of_set for image, of_set in zip(images, sets, strict=True))
-        digests = np.frombuffer(b"".join(hashlib.sha256(each).digest() for each in shown), dtype=np.uint8)
+        each = [hashlib.sha256(image).digest() for image in images]
+        if self._sets is not None:
+            sets = (str(self._sets[row]).encode() for row in rows)
+            each = [hashlib.sha256(image + of_set).digest() for image, of_set in zip(each, sets, strict=True)]
+        digests = np.frombuffer(b"".join(each), dtype=np.uint8)
         self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
         left, found = np.arange(len(rows)), []
         for contents, order, name in self._others:
