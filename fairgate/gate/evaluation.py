@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import numpy as np
 
-from fairgate import records, suites
+from fairgate import models, records, suites
 from fairgate.gate.approvals import comparisons, unpinned_anchors, weigh
 from fairgate.gate.base_data import judged_on_both
 from fairgate.gate.model_runs import Progress, dataset_info, entropies_of, packages
 from fairgate.gate.notices import advice_of, mismatches, notices_of, unseen
-from fairgate.gate.preparation import Prepared, every_check
+from fairgate.gate.preparation import Distribution, Prepared, every_check
 from fairgate.gate.reading import Scores, decided
 from fairgate.gate.reproduction import Recomputed
 from fairgate.gate.scoring import Scored, score
@@ -45,6 +47,10 @@ def evaluate(
     Warnings of libraries, and of a cache that cannot be written, become messages: where a team's pytest turns warnings
     into errors, they must not turn a verdict.
     """
+    if prepared.distribution is None and settings.cache is None:
+        with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
+            own = Distribution(models.PicturesOfRun(Path(scratch)), settings.device)
+            return evaluate(prepared.spread(own), settings, command=command, progress=progress)
     assert prepared.distribution is None or prepared.distribution.shard is None  # other rows hold copies
     started, now = time.monotonic(), datetime.now(UTC)
     suite = prepared.loaded.suite

@@ -44,11 +44,11 @@ class Approving:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Scoring that is spread over jobs: the cache in which their numbers meet, and the device that they are of; in a
-    job, which shard of the images is its own (number, count)."""
+    """Where a run has its numbers instead of the user's cache: of scoring that is spread over jobs, the cache in which
+    they meet, and the device that they are of; in a job, which shard of the images is its own (number, count)."""
 
     cache: EmbeddingCache
-    device: Device
+    device: Device | str
     shard: tuple[int, int] | None = None
 
 

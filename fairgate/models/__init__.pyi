@@ -1,6 +1,7 @@
 from .cache import KEY_VARIABLE as KEY_VARIABLE
 from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
+from .cache import PicturesOfRun as PicturesOfRun
 from .cache import cache_key as cache_key
 from .cache import require_cache_outside as require_cache_outside
 from .classifiers.label_names import folded as folded

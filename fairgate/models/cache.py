@@ -135,6 +135,20 @@ class EmbeddingCache:
         return self.folder / f"{name}.safetensors"
 
 
+class PicturesOfRun(EmbeddingCache):
+    """What a run without a cache keeps until it ends: the pictures that models make, which probes read several times,
+    and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._key, self._sealed = folder, _OF_THIS_PROCESS, True
+        self._writable, self._swept = True, set()
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
+        """Keep a picture."""
+        if name.partition("/")[0] in ("generated", "edits"):
+            super().write(name, arrays, notes)
+
+
 def remembered(cache: EmbeddingCache | None, decided_by: Mapping[str, Any], read: Callable[[], Any]) -> Any:
     """What `read` returns, plain data that these contents and versions decide: from the cache if it is there, so that
     a library is not imported to open a model whose numbers are there as well."""

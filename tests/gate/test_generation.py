@@ -698,14 +698,19 @@ def test_prompts_that_a_generator_reads_as_one_are_named(jobs: Path, monkeypatch
     assert "reads the prompts 'a photo of a doctor' and 'a photo of a nurse' as the same text" in found["shown"].reason
 
 
+@pytest.mark.parametrize("cached", [True, False])
 def test_pictures_that_several_probes_and_checks_need_are_painted_once(
-    jobs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    cached: bool, jobs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Painter, "cached", True)
     monkeypatch.setattr(Painter, "painted", 0)
     other = SUITE.split("probes:\n")[1].split("decision:", maxsplit=1)[0].replace("painted:", "again:")
     both = SUITE.replace("decision:", f"{other}decision:")
     both += "  - {id: sure, probe: again, metric: readable, at_least: 0.9}\n"
-    found = run(jobs, both, baseline="none", cache=str(tmp_path_factory.mktemp("cache")))
+    cache, scratch = tmp_path_factory.mktemp("cache"), tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    found = run(jobs, both, baseline="none", cache=str(cache) if cached else "off")
     assert found["sure"].verdict == found["readable"].verdict == "pass"
     assert Painter.painted == len(WORDS) * SEEDS
+    assert any(cache.rglob("*.safetensors")) is cached
+    assert not any(scratch.iterdir()), "without a cache, pictures are kept until the run ends"
