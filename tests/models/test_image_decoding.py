@@ -63,3 +63,16 @@ def test_a_decompression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     with pytest.raises(DatasetError, match="decompression bomb"):
         decode(encoded(BASE))
+
+
+def test_the_memory_of_large_pictures_is_used_again() -> None:
+    """New pages for each picture take up to as long as decoding it."""
+    core = Image.core  # type: ignore[attr-defined] # documented: Pillow's block allocator
+    data = encoded(Image.new("RGB", (4000, 3000), "red"), "JPEG")
+    decode(data)
+    before = core.get_stats()
+    for _ in range(3):
+        decode(data)
+    after = core.get_stats()
+    assert after["reused_blocks"] - before["reused_blocks"] >= 9  # 48 MB of three blocks each
+    assert after["blocks_cached"] <= core.get_blocks_max() <= 64
