@@ -86,6 +86,21 @@ def test_an_image_processor_in_two_steps_gives_the_same_bits(kind: str) -> None:
     assert torch.equal(torch.stack([prepared(blob, steps) for blob in PICTURES[:4]]), torch.stack(wanted))
 
 
+@pytest.mark.parametrize("options", [{}, {"do_resize": False, "do_center_crop": False}])
+def test_large_pictures_are_prepared_as_the_processor_does_each_in_memory_of_its_own(options: dict[str, bool]) -> None:
+    processor = transformers().CLIPImageProcessor(**options)
+    steps = of_processor(processor)
+    assert isinstance(steps, EightBit)
+    noise = np.random.default_rng(0).integers(0, 256, (2, 2099, 2003, 3), dtype=np.uint8)
+    pictures = [Image.fromarray(levels) for levels in noise]
+    found = [steps.levels(each) for each in pictures]  # the second one takes the memory of the first
+    for one, levels in zip(pictures, found, strict=True):
+        wanted = processor(images=one, return_tensors="pt")["pixel_values"]
+        finished = steps.finish(levels[None])
+        assert torch.equal(finished, wanted)
+        assert finished.stride() == wanted.stride()
+
+
 def test_a_processor_that_scales_otherwise_is_not_split() -> None:
     processor = transformers().EfficientNetImageProcessor(rescale_offset=True)
     assert not isinstance(of_processor(processor), EightBit)

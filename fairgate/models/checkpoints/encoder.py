@@ -3,6 +3,7 @@ prepared in two steps, up to their 8-bit levels one by one, then to float32 as a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -141,6 +142,8 @@ def _version(package: str) -> str:
 
 
 Prepare = Callable[[Any], Any]
+_LARGE = 1 << 22  # pixels from which memory is used again
+_STRIP = 128  # lines that are copied at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,39 @@ def of_processor(processor: Any) -> Prepare:
     def finish(batch: torch.Tensor) -> torch.Tensor:
         return processor.rescale_and_normalize(batch, True, processor.rescale_factor, True, mean, std)  # type: ignore[no-any-return]
 
-    return _same(prepare, EightBit(lambda image: prepare(image, do_rescale=False, do_normalize=False), finish))
+    def levels(image: Any) -> torch.Tensor:
+        return prepare(image, do_rescale=False, do_normalize=False)
+
+    planes = _Planes()
+
+    def levels_of_planes(image: Any) -> torch.Tensor:
+        return levels(planes.of(image)).clone()  # it may be a view of memory that the next picture takes
+
+    def sized(image: Any) -> torch.Tensor:
+        return levels(image) if image.width * image.height < _LARGE else levels_of_planes(image)
+
+    alike = isinstance(_same(prepare, EightBit(levels_of_planes, finish)), EightBit)
+    return _same(prepare, EightBit(sized if alike else levels, finish))
+
+
+class _Planes(threading.local):
+    """Memory for the levels of a picture, used for the next one again: a processor copies a Pillow picture four times,
+    and new pages for that took as long as resizing 12 megapixels."""
+
+    memory: Any = None
+
+    def of(self, image: Any) -> torch.Tensor:
+        """The levels, (3, height, width) uint8, until the next call in this thread."""
+        import torch
+
+        (width, height), size = image.size, 3 * image.width * image.height
+        if self.memory is None or len(self.memory) < size:
+            self.memory = torch.empty(size, dtype=torch.uint8)
+        planes: torch.Tensor = self.memory[:size].view(3, height, width)
+        for top in range(0, height, _STRIP):
+            strip = image.crop((0, top, width, min(height, top + _STRIP)))
+            planes.numpy()[:, top : top + _STRIP] = np.asarray(strip).transpose(2, 0, 1)
+        return planes
 
 
 def _same(prepare: Prepare, steps: EightBit) -> Prepare:
