@@ -1,4 +1,4 @@
-"""Numbers of images that another source has too: taken from the cache by the images' bytes. No torch."""
+"""Numbers and texts of images that another source has too: from the cache, by the images' bytes. No torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.data import TextRows
+from fairgate.ground.hashing import digest
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import Request, Rows
 
@@ -20,8 +22,8 @@ class KnownImages:
     """What the cache has of one model's numbers, on images of any source, by the digests of their bytes.
 
     Those of all images of this source will be in an `entry`, named by content; `alike` is the digest of what decides
-    them on whatever images, and `read` gives those of another entry, (images, width). With `by_set`, an image is only
-    the same in the same set.
+    them on whatever images, and `read` gives those of another entry, (images, width); texts are an array of objects. An
+    image is only the same with the same text `beside` it, by row: its set, or what is asked about it.
     """
 
     def __init__(
@@ -31,12 +33,12 @@ class KnownImages:
         alike: str,
         read: str | Callable[[str], Numbers | None],
         *,
-        by_set: bool = False,
+        beside: Sequence[str] | TextRows | None = None,
     ) -> None:
         assert request.cache
         self._cache, self._entry, self._alike = request.cache, entry, alike
         self._reader = partial(self._array, read) if isinstance(read, str) else read
-        self._sets = request.source.index.set_id if by_set else None
+        self._beside = beside
         self._digests = np.zeros((len(request.source), _DIGEST), dtype=np.uint8)
         self._seen, self._known = np.zeros(len(request.source), dtype=np.bool_), 0
         self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
@@ -54,9 +56,9 @@ class KnownImages:
     def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
         """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
         each = [hashlib.sha256(image).digest() for image in images]
-        if self._sets is not None:
-            sets = (str(self._sets[row]).encode() for row in rows)
-            each = [hashlib.sha256(image + of_set).digest() for image, of_set in zip(each, sets, strict=True)]
+        if self._beside is not None:
+            texts = (str(self._beside[row]).encode() for row in rows)
+            each = [hashlib.sha256(image + text).digest() for image, text in zip(each, texts, strict=True)]
         digests = np.frombuffer(b"".join(each), dtype=np.uint8)
         self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True
         left, found = np.arange(len(rows)), []
@@ -64,7 +66,8 @@ class KnownImages:
             wanted = _texts(self._digests[rows[left]])
             there = order[np.searchsorted(contents, wanted, sorter=order).clip(max=len(order) - 1)]
             places = np.flatnonzero(contents[there] == wanted)
-            if len(places) and (numbers := self._numbers(name)) is not None:
+            numbers = self._numbers(name) if len(places) else None
+            if numbers is not None and there[places].max() < len(numbers):  # an entry can have been written anew
                 found.append((left[places], numbers[there[places]]))
                 left = np.delete(left, places)
         if not found:
@@ -76,7 +79,7 @@ class KnownImages:
         """Keep the digests of all images, if each was seen: an interrupted run need not have read every one again. Not
         if all were known before."""
         if self._seen.all() and self._known < len(self._seen):
-            name = f"contents/{self._alike}/{self._entry.rpartition('/')[2]}"
+            name = f"contents/{self._alike}/{digest(self._entry)}"
             self._cache.write(name, {"digests": self._digests}, {"numbers": self._entry})
 
     def _numbers(self, name: str) -> Numbers | None:

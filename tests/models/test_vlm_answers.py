@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from model_world import Pictures
+from model_world import Pictures, encoded, picture
 from nightly import some
 from vlm_world import KINDS, save_vlm
 
@@ -99,6 +99,26 @@ def test_a_picture_with_an_empty_prompt_is_not_asked_and_others_are_once(
     again = opened(folders("llava"), pictures, cache)
     np.testing.assert_array_equal(again.answer(prompts, 3), found)
     assert again.pictures_read == 0
+
+
+def test_of_a_release_that_shares_pictures_only_those_are_asked_about_that_are_new_or_are_asked_something_new(
+    folders: Folders, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    prompts = [*[ASKED] * (len(pictures) - 2), "", "What is it?"]
+    before = opened(folders("llava"), pictures, cache).answer(prompts, 3)
+    new = Pictures([*pictures.blobs[::-1], encoded(picture(99))])
+    later = opened(folders("llava"), new, cache)
+    found = later.answer([*prompts[::-1], ASKED], 3)
+    assert later.pictures_read == 1
+    np.testing.assert_array_equal(found[:-1], before[::-1])
+    again = opened(folders("llava"), new, cache)
+    all_asked = again.answer([ASKED] * len(new), 3)
+    assert again.pictures_read == 2  # of the two that were asked nothing, or something else
+    fresh = opened(folders("llava"), new)
+    np.testing.assert_array_equal(all_asked, fresh.answer([ASKED] * len(new), 3))
+    longer = opened(folders("llava"), new, cache)
+    longer.answer([ASKED] * len(new), 4)
+    assert longer.pictures_read == len(new)
 
 
 def test_an_interrupted_run_goes_on_where_it_was(folders: Folders, pictures: Pictures, cache: EmbeddingCache) -> None:

@@ -29,6 +29,7 @@ from fairgate.models.contract import Capability, Model, Request, RereadingModel,
 from fairgate.models.family import FolderFamily
 from fairgate.models.input_digests import folder_preprocessing, folder_tokenizer, preprocessing_digest
 from fairgate.models.isolated import IsolatedSeeing
+from fairgate.models.known_images import KnownImages
 from fairgate.models.vlm.asking import (
     CAPTION,
     Asking,
@@ -48,6 +49,7 @@ LONGEST_CAPTION = 30
 """Tokens of a caption at most."""
 _AT_ONCE = 32  # pictures that are answered about at once: a GPU's step of decoding takes about as long for one
 _SAVED_EVERY = 256  # texts
+_LOOKED_UP = 64  # pictures that are looked up in the cache at once
 _ALONE = "a forward pass for each picture and label, since a prompt that several share gives other numbers, or none"
 _UNUSED = "settings of decoding in the model's folder are not used, each token is the likeliest"
 _SHARED = "labels share a pass over their prompt, which gives the same numbers as a pass for each"
@@ -169,20 +171,20 @@ class SeeingModel(LabelLikelihoods):
 
     def _written(self, name: str, prompts: Mapping[int, str], longest: int, what: str) -> dict[int, str]:
         """What is answered to prompts about pictures, by row: cached under a name, and saved when it is interrupted."""
-        cache, kind = self._request.cache, name.partition("/")[0]
-        entry = cache.read(name) if cache else None
-        known = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
-        texts = {int(row): str(text) for row, text in known.items()}
-        todo = [row for row in prompts if row not in texts]
-        if not todo:
-            return texts
+        cache, texts = self._request.cache, self._noted(name)
+        known = self._known_texts(name, prompts, longest, texts)
 
         def save() -> None:
             if cache:
-                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {kind: json.dumps(texts)})
+                note = {name.partition("/")[0]: json.dumps(texts)}
+                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, note)
 
+        todo = [row for row in prompts if row not in texts]
+        if not todo:
+            if known:
+                save()
+            return texts
         engine = self._writer()
-
         halving = checkpoints.Halving(lambda shown: np.array(engine.answers(shown, longest), object), self._device.name)
         unsaved = 0
         shown = self._pieces(todo, _AT_ONCE)
@@ -198,7 +200,37 @@ class SeeingModel(LabelLikelihoods):
                         unsaved = 0
         finally:  # also after Ctrl-C or an unreadable picture
             save()
+        if known:
+            known.keep()
         return texts
+
+    def _noted(self, name: str) -> dict[int, str]:
+        """The texts of a cached entry, by row."""
+        entry, kind = self._request.cache.read(name) if self._request.cache else None, name.partition("/")[0]
+        noted = json.loads(entry.notes[kind]) if entry is not None and kind in entry.notes else {}
+        return {int(row): str(text) for row, text in noted.items()}
+
+    def _known_texts(
+        self, name: str, prompts: Mapping[int, str], longest: int, texts: dict[int, str]
+    ) -> KnownImages | None:
+        """Add the texts of pictures of other sources that were asked the same; what keeps, at the end, which pictures
+        these are. None if nothing is missing."""
+        source = self._request.source
+        if self._request.cache is None or prompts.keys() <= texts.keys():
+            return None
+
+        def read(other: str) -> Any:
+            there = self._noted(other)
+            return np.array([there.get(row) for row in range(max(there) + 1)], dtype=object) if there else None
+
+        asked = [prompts.get(row, name) for row in range(len(source))]  # what is not asked is like no other
+        alike = digest({name.partition("/")[0]: self._alike(), "longest": longest})
+        known = KnownImages(self._request, name, alike, read, beside=asked)
+        for rows, blobs in source.image_batches(_LOOKED_UP):
+            places, found = known.of(rows, blobs)
+            pairs = () if found is None else zip(places.tolist(), found.tolist(), strict=True)
+            texts.update((row, text) for row, text in pairs if text is not None)
+        return known
 
 
 class ConversingModel(SeeingModel):
