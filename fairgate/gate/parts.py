@@ -41,7 +41,10 @@ FILE: Final = "part.json"
 ENTRIES = "part-entries"
 _MOST_BYTES = 64 << 20
 MOST_JOBS = 10_000
-_AGAIN = "run `fairgate check SUITE --shard K/N --report DIR` again for all of them, on one commit and installation"
+_SCORE = "`fairgate check SUITE --shard K/N --report DIR`"
+_AGAIN = f"run {_SCORE} again for this part, as for the others"
+_ALL_AGAIN = f"run {_SCORE} again for all of them, on one commit and installation"
+_SAME_OPTIONS = f"give `fairgate merge` the jobs' options (--model, --baseline, --base); else {_ALL_AGAIN}"
 
 _ELSEWHERE = (
     "the parts lack numbers that this run needs: run `fairgate merge` on a machine with a GPU, or run all shards again "
@@ -259,7 +262,7 @@ def _inputs(prepared: Prepared, settings: Settings, progress: Progress | None) -
 def _other(read: ReadPart, what: str, own: str | None, wanted: str | None) -> NoVerdict:
     than = f"than this run or the other parts ({wanted or 'none'})"
     problem = f"{read.words} was made of another {what} ({own or 'none'}) {than}."
-    return NoVerdict(problem, where=str(read.folder), remedy=_AGAIN)
+    return NoVerdict(problem, where=str(read.folder), remedy=_SAME_OPTIONS)
 
 
 def _read(folder: Path, root: Path) -> ReadPart:
@@ -275,6 +278,9 @@ def _read(folder: Path, root: Path) -> ReadPart:
             raise ValueError("it is a pipe")
         part = ScoredPart.model_validate(json.loads(read_bounded(path, _MOST_BYTES)), strict=True)
     except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            problem, remedy = f"there is no {FILE} here.", f"name a folder that a job's --report named, or {_AGAIN}"
+            raise NoVerdict(problem, where=str(folder), remedy=remedy) from None
         why = "it is not a part of a run" if isinstance(error, ValidationError | json.JSONDecodeError) else error
         raise NoVerdict(f"the part cannot be read: {why}.", where=str(path), remedy=_AGAIN) from None
     if os.environ.get(models.KEY_VARIABLE) and not is_sealed(models.cache_key(root), part.content, part.seal):

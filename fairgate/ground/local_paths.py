@@ -19,6 +19,7 @@ def require_local(path: str | Path, where: str, error: type[FairgateError] = Set
             f"'{scheme}//{str(path)[address.end() :]}' is an address, and a path on this machine is expected.",
             where=where,
             remedy="name a path, and keep it in a bucket by DVC (`dvc remote add --default store s3://BUCKET/DIR`, "
-            "`dvc push`, `fairgate dataset pull`); or mount the bucket",
+            "`dvc add PATH`, `dvc push`; elsewhere `fairgate dataset pull`), a cache or a report by CI's cache and "
+            "artifacts; or mount the bucket",
         )
     return Path(path)

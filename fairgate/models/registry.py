@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 
 from fairgate.ground.errors import FairgateError, ModelError, suggestion
+from fairgate.ground.local_paths import require_local
 from fairgate.models.checkpoints import Device, home_of, resolve
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
@@ -75,6 +76,7 @@ def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:
     with the URI that it may be meant for."""
     scheme, colon, address = uri.partition(":")
     if not colon or scheme not in FAMILIES:
+        require_local(uri, "a model's URI", ModelError)
         known = _known_schemes()
         raise ModelError(
             f"'{uri}' is not a model URI that fairgate knows.",

@@ -32,6 +32,7 @@ from fairgate.data import (
     releases_folder,
 )
 from fairgate.ground.errors import DatasetError, SettingsError, did_you_mean, harmless
+from fairgate.ground.local_paths import require_local
 
 BUILDS: Final = Path("build")
 REVIEWS: Final = Path("reviews")
@@ -53,7 +54,7 @@ class FinishedBuild:
 
 def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
     """The build of a name (`build/NAME/dataset`), or in a folder. Raises DatasetError where there is none."""
-    given = Path(build)
+    given = require_local(build, "BUILD", DatasetError)
     for folder in (given, root / build):
         for inside in (folder / "dataset", folder):
             if (inside / MANIFEST_FILE).is_file():

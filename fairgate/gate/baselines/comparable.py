@@ -52,6 +52,7 @@ def parse_baseline(text: str, where: str = "--fairness-baseline") -> BaselineSpe
     known = {name: name for name in get_args(Kind)}
     if kind in known and bool(target) == (kind != "none"):
         return BaselineSpec(known[kind], target)
+    require_local(text, where, BaselineError)
     remedy = _KINDS if kind in known else suggestion(kind, known, _KINDS)
     raise BaselineError(f"'{text}' is not a baseline.", where=where, remedy=remedy)
 

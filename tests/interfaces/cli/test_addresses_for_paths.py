@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -99,6 +100,7 @@ def test_an_export_makes_no_folder_of_an_address(toy: Toy, tmp_path: Path, monke
         ("--model", "open_clip:ViT-B-32@s3://bucket/place"),
         ("--model", "hf:s3://bucket/place"),
         ("--model", "scores:s3://bucket/place?values=cosine"),
+        ("--model", "s3://bucket/place"),
         ("--baseline", "file:s3://bucket/place"),
         ("--baseline", "model:vlm:s3://bucket/place?question=Who"),
     ],
@@ -111,3 +113,30 @@ def test_a_model_or_baseline_in_a_bucket_is_told_from_one_that_is_not_there(
     assert result.exit_code == 3
     assert "'s3://bucket/place' is an address" in result.output
     assert "dvc remote add" in result.output
+
+
+def test_a_bare_address_as_baseline_or_build_is_told_from_a_word_that_is_none(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ["check", "jobs", "--root", str(toy.root), "--mlflow", "off", "--baseline", "s3://bucket/place"],
+        ["audit", "jobs", "--root", str(toy.root), "--model", "s3://bucket/place"],
+        ["release", "s3://bucket/place"],
+        ["review", "s3://bucket/place", "--no-browser"],
+    ):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 4, words
+        assert "'s3://bucket/place' is an address" in result.output, words
+
+
+def test_the_remedys_commands_track_the_path_before_they_push_it() -> None:
+    """`dvc push` alone says "Everything is up to date", and sends nothing."""
+    with pytest.raises(SettingsError) as caught:
+        require_local("s3://bucket/place", "--out")
+    assert re.findall("`(dvc [a-z]+|fairgate dataset pull)", caught.value.remedy or "") == [
+        "dvc remote",
+        "dvc add",
+        "dvc push",
+        "fairgate dataset pull",
+    ]
