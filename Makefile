@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Three on two cores (516 s, and 554 s with four), four on more.
+# Three on two cores, four on more.
 WORKERS ?= $(shell test "$$(getconf _NPROCESSORS_ONLN)" -le 2 && echo 3 || echo 4)
 SECONDS ?= 120
 # few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
