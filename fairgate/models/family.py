@@ -187,8 +187,8 @@ class JudgedByText(JudgedModel[Network]):
                 return np.stack([there[text] for text in missing], axis=1) if there.keys() >= set(missing) else None
 
             name, alike = f"{key}/{digest(missing)}", digest({kind: self._alike()})
-            beside = self._request.source.index.set_id if by_set else None
-            known = KnownImages(self._request, f"{kind}/{key}", alike, of_other, beside=beside) if cache else None
+            context = self._request.source.index.set_id if by_set else None
+            known = KnownImages(self._request, f"{kind}/{key}", alike, of_other, context=context) if cache else None
             table = compute(f"parts/{name}", missing, known)
             self._known.update(zip(missing, table.T, strict=True))
             if cache and known:

@@ -23,7 +23,7 @@ class KnownImages:
 
     Those of all images of this source will be in an `entry`, named by content; `alike` is the digest of what decides
     them on whatever images, and `read` gives those of another entry, (images, width); texts are an array of objects. An
-    image is only the same with the same text `beside` it, by row: its set, or what is asked about it.
+    image is only the same with the same `context`, a text by row: its set, or the question about it.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class KnownImages:
         alike: str,
         read: str | Callable[[str], Numbers | None],
         *,
-        beside: Sequence[str] | TextRows | None = None,
+        context: Sequence[str] | TextRows | None = None,
     ) -> None:
         assert request.cache
         self._cache, self._entry, self._alike = request.cache, entry, alike
         self._reader = partial(self._array, read) if isinstance(read, str) else read
-        self._beside = beside
+        self._context = context
         self._digests = np.zeros((len(request.source), _DIGEST), dtype=np.uint8)
         self._seen, self._known = np.zeros(len(request.source), dtype=np.bool_), 0
         self._others = list[tuple[NDArray[np.bytes_], NDArray[np.intp], str]]()
@@ -56,8 +56,8 @@ class KnownImages:
     def of(self, rows: Rows, images: Sequence[bytes]) -> tuple[Rows, Numbers | None]:
         """The rows of those images whose numbers are known, and these numbers, (known, width); None if none is."""
         each = [hashlib.sha256(image).digest() for image in images]
-        if self._beside is not None:
-            texts = (str(self._beside[row]).encode() for row in rows)
+        if self._context is not None:
+            texts = (str(self._context[row]).encode() for row in rows)
             each = [hashlib.sha256(image + text).digest() for image, text in zip(each, texts, strict=True)]
         digests = np.frombuffer(b"".join(each), dtype=np.uint8)
         self._digests[rows], self._seen[rows] = digests.reshape(-1, _DIGEST), True

@@ -213,8 +213,8 @@ class SeeingModel(LabelLikelihoods):
     def _known_texts(
         self, name: str, prompts: Mapping[int, str], longest: int, texts: dict[int, str]
     ) -> KnownImages | None:
-        """Add the texts of pictures of other sources that were asked the same; what keeps, at the end, which pictures
-        these are. None if nothing is missing."""
+        """Add the answers to equal questions about equal pictures of other sources. Returns what records, at the end,
+        which pictures these are; None if nothing is missing."""
         source = self._request.source
         if self._request.cache is None or prompts.keys() <= texts.keys():
             return None
@@ -223,9 +223,9 @@ class SeeingModel(LabelLikelihoods):
             there = self._noted(other)
             return np.array([there.get(row) for row in range(max(there) + 1)], dtype=object) if there else None
 
-        asked = [prompts.get(row, name) for row in range(len(source))]  # what is not asked is like no other
+        context = [prompts.get(row, name) for row in range(len(source))]  # without a question, like no other
         alike = digest({name.partition("/")[0]: self._alike(), "longest": longest})
-        known = KnownImages(self._request, name, alike, read, beside=asked)
+        known = KnownImages(self._request, name, alike, read, context=context)
         for rows, blobs in source.image_batches(_LOOKED_UP):
             places, found = known.of(rows, blobs)
             pairs = () if found is None else zip(places.tolist(), found.tolist(), strict=True)
